@@ -11,13 +11,23 @@ import (
 // On the CPU a store or a product is done in the wait for it, and a copy there or at once, in turns. So a wait that is missing, or
 // one that is too short, shows as wrong data.
 
-// Tiles is a matrix in memory of the device, row by row, of which CopyTile copies tiles: a tensor map. A kernel takes it as a
+// Tiles are matrices in memory of the device, row by row, of which CopyTile copies tiles: a tensor map. A kernel takes it as a
 // parameter. A launch takes [github.com/purecuda/purecuda/runtime.Tiles] in its place.
 type Tiles[T Element] struct {
 	Data       []T // begins at a multiple of 16 bytes
 	Rows, Cols int
 	Pitch      int // elements from a row to the next, a multiple of 16 bytes
 	Box        int // rows of a tile, 1 to 256
+	Matrices   int // 0: one
+	Stride     int // elements from a matrix to the next, a multiple of 16 bytes
+}
+
+// of are the elements of a matrix from its first on, and none where there is no such matrix.
+func (m *Tiles[T]) of(matrix int32) []T {
+	if matrix < 0 || int(matrix) >= max(1, m.Matrices) {
+		return nil
+	}
+	return m.Data[int(matrix)*m.Stride:]
 }
 
 // tileCols is how many columns a tile has: 128 bytes.
@@ -57,22 +67,25 @@ func (m *Tiles[T]) checked(op string) {
 		fault("gpu.%s: a matrix of %d x %d elements with boxes of %d rows: want 1 and more, and boxes to 256", op, m.Rows, m.Cols, m.Box)
 	case m.Pitch*elementSize[T]()%16 != 0 || m.Pitch < m.Cols:
 		fault("gpu.%s: the pitch is %d: want a multiple of %d, at least the %d columns", op, m.Pitch, 16/elementSize[T](), m.Cols)
-	case len(m.Data) < (m.Rows-1)*m.Pitch+m.Cols:
-		fault("gpu.%s: %d elements are too few for %d rows with a pitch of %d", op, len(m.Data), m.Rows, m.Pitch)
+	case m.Matrices < 0 || m.Matrices > 1 && (m.Stride < 1 || m.Stride*elementSize[T]()%16 != 0):
+		fault("gpu.%s: %d matrices with a stride of %d: want a multiple of %d", op, m.Matrices, m.Stride, 16/elementSize[T]())
+	case len(m.Data) < (max(1, m.Matrices)-1)*m.Stride+(m.Rows-1)*m.Pitch+m.Cols:
+		fault("gpu.%s: %d elements are too few for %d rows with a pitch of %d, in %d matrices with a stride of %d", op, len(m.Data), m.Rows, m.Pitch, max(1, m.Matrices), m.Stride)
 	}
 }
 
-// CopyTile begins to copy a tile to shared memory: Box rows from row on, and columns of 128 bytes from col on. What lies outside the
-// matrix is zero. The bytes, 128 of each row, count for b, in the phase that TxBarrier.Expect has announced them for. One thread calls it.
-func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row int32, b *TxBarrier) {
+// CopyTile begins to copy a tile of a matrix to shared memory: Box rows from row on, and columns of 128 bytes from col on. The first matrix is 0. What
+// lies outside the matrix is zero. The bytes, 128 of each row, count for b, in the phase that TxBarrier.Expect has announced them for. One thread calls it.
+func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row, matrix int32, b *TxBarrier) {
 	from.checked("CopyTile")
 	to.checked("CopyTile", from.Box)
+	data := from.of(matrix)
 	t.b.late.begin(b, func() {
 		for r := range from.Box {
 			for c := range tileCols[T]() {
 				var v T
-				if y, x := int(row)+r, int(col)+c; y >= 0 && y < from.Rows && x >= 0 && x < from.Cols {
-					v = from.Data[y*from.Pitch+x]
+				if y, x := int(row)+r, int(col)+c; data != nil && y >= 0 && y < from.Rows && x >= 0 && x < from.Cols {
+					v = data[y*from.Pitch+x]
 				}
 				*to.at(r, c) = v
 			}
@@ -83,15 +96,15 @@ func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row in
 
 // StoreTile begins to store a tile from shared memory, as CopyTile copies it. What lies outside the matrix stays as it is. One
 // thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
-func StoreTile[T Element](t *Thread, to Tiles[T], col, row int32, from SharedTile[T]) {
+func StoreTile[T Element](t *Thread, to Tiles[T], col, row, matrix int32, from SharedTile[T]) {
 	to.checked("StoreTile")
 	from.checked("StoreTile", to.Box)
-	q := &t.tensors().stores
+	q, data := &t.tensors().stores, to.of(matrix)
 	q.begin(func() {
 		for r := range to.Box {
 			for c := range tileCols[T]() {
-				if y, x := int(row)+r, int(col)+c; y >= 0 && y < to.Rows && x >= 0 && x < to.Cols {
-					to.Data[y*to.Pitch+x] = *from.at(r, c)
+				if y, x := int(row)+r, int(col)+c; data != nil && y >= 0 && y < to.Rows && x >= 0 && x < to.Cols {
+					data[y*to.Pitch+x] = *from.at(r, c)
 				}
 			}
 		}

@@ -55,7 +55,7 @@ func TestHopperTiles(t *testing.T) {
 	for _, c := range []struct{ m, n, width, tiles int }{
 		{8192, 8192, 0, 64 * 32}, {4096, 4096, 0, 32 * 16}, {2048, 2048, 0, 16 * 8}, {1024, 1024, 2, 8 * 16}, {1, 1, 2, 1}, {128, 128 * 132, 1, 132},
 	} {
-		width, tiles := hopperTiles(0, c.m, c.n, 132)
+		width, tiles := hopperTiles(0, c.m, c.n, 1, 132)
 		assert.Equal(t, [2]int{c.width, c.tiles}, [2]int{width, tiles}, "%d x %d", c.m, c.n)
 	}
 }

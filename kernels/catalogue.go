@@ -66,7 +66,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 		for _, width := range gemmWidths {
 			names = append(names, "Product"+width.name+name[len("Product"):])
 		}
-		names = append(names, name, "Transpose", "Merge"+name[len("Product"):])
+		names, codes = append(names, "Transpose", "Merge"+name[len("Product"):]), append(codes[:len(gemmWidths):len(gemmWidths)], codes[len(gemmWidths)+1:]...)
 	default:
 		codes, names = codes[len(gemmWidths):], []string{name, "Transpose", "Merge" + name[len("Product"):]}
 	}
@@ -96,7 +96,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 // kernel is what all kernels have in common.
 type kernel struct {
 	k    *runtime.Kernel
-	more []*runtime.Kernel // of Gemm: on compute capability 9.0 those for other shapes and that for 8.0, and Transpose and Merge at the end
+	more []*runtime.Kernel // of Gemm: on compute capability 9.0 those for other widths of tiles, and Transpose and Merge at the end
 }
 
 // Close unloads the kernel. It may be called twice.

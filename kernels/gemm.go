@@ -90,7 +90,7 @@ func (g GemmShape) parts(m, n, k, size int) (parts, part int) {
 		return 1, k
 	}
 	parts = min(128/(int(tiles)*g.Batch), k/512, 16)
-	depth := gemm.DepthBytes / size
+	depth := hopper.DepthBytes / size // that of 8.0 is a half
 	part = ceil(ceil(k, parts), depth) * depth
 	return ceil(k, part), part
 }
@@ -154,37 +154,10 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 	return newScratch("Gemm", s, bytes, g.Scratch)
 }
 
-// together reports whether compute capability 9.0 takes the kernel for 8.0: for a product in parts, and for a batch of products that do
-// not fill the device. Otherwise each product has a launch of its own.
-func (g GemmShape) together(m, n, k, size, multiprocessors int) bool {
-	if parts, _ := g.parts(m, n, k, size); parts > 1 {
-		return true
-	}
-	return g.Batch > 1 && ceil(n, gemm.Tile) < ceil(max(1, multiprocessors), ceil(m, gemm.Tile))
-}
-
-// gemmEach calls launch for each product.
-func gemmEach[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T], c Matrix[R], launch func(a, b Matrix[T], c Matrix[R]) error) error {
-	for i := range g.Batch {
-		if err := launch(a.from(i*g.StrideA), b.from(i*g.StrideB), c.from(i*g.StrideC)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// from is a matrix further on in memory.
-func (m Matrix[T]) from(at int) Matrix[T] {
-	if at > 0 {
-		m.Ref = m.Ref.Slice(at, m.Ref.Len())
-	}
-	return m
-}
-
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
-// A shape makes it a batch. On compute capability 9.0 small products of a batch run in one launch, without its copies of tiles.
+// A shape makes it a batch, which runs in one launch.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
 	g, empty, err := gemmChecked(a, b, c, shape)
 	if err != nil {
@@ -192,7 +165,7 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	} else if empty {
 		return nothing(s)
 	}
-	kernel, last := k.k, len(k.more)-1
+	last := len(k.more) - 1
 	space, err := newGemmScratch(s, g, a, c)
 	if err != nil {
 		return err
@@ -202,40 +175,48 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	if err != nil {
 		return err
 	}
-	if last > 1 {
-		if !g.together(c.Rows, c.Cols, a.Cols, 2, k.multiprocessors()) {
-			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
+	return gemmInParts(space, g, a, c, func(sums *runtime.Ref[float32]) error {
+		if last == 1 { // compute capability 8.0
+			shape, args, err := gemmArgs(g, a, b, c, sums)
+			if err != nil {
+				return err
+			}
+			return k.k.Launch(s, shape, args...)
 		}
-		kernel = k.more[last-2]
-	}
-	return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
-		return []*runtime.Kernel{kernel, k.more[last]}[i].Launch(s, shape, args...)
-	})
+		width, shape, args, err := hopperTiled(k.k.Module().Context(), g, a, b, c, sums)
+		if err != nil {
+			return err
+		}
+		return append([]*runtime.Kernel{k.k}, k.more...)[width].Launch(s, shape, args...)
+	}, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last].Launch(s, shape, args...) })
 }
 
-// gemmAny launches the kernel for sm_80, which is number 0, and Merge, which is number 1, where the product has parts.
-func gemmAny[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, a, b Matrix[T], c Matrix[R], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
-	shape, args, err := gemmArgs(g, a, b, c)
-	if err != nil {
-		return err
-	}
-	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	parts, part := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
+// gemmInParts calls launch with memory for the sums of parts, and then merge. Where a product has no parts, the sums are nil.
+func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, a Matrix[T], c Matrix[R], launch func(sums *runtime.Ref[float32]) error, merge func(shape runtime.Shape, args ...runtime.Arg) error) error {
+	parts, _ := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
 	if parts == 1 {
-		return launch(0, shape, append(args, runtime.Value(uint64(0)), runtime.Value(0), i(part))...)
+		return launch(nil)
 	}
 	pairs := c.Rows * ceil(c.Cols, 2)
 	sums, err := cut[float32](space, parts*g.Batch*2*pairs) // or of int32
 	if err != nil {
 		return err
 	}
-	shape.Grid.Z = uint32(parts)
-	if err := launch(0, shape, append(args, runtime.InOut(sums), runtime.Value(sums.Len()), i(part))...); err != nil {
+	if err := launch(sums); err != nil {
 		return err
 	}
-	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(pairs, gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
-	return launch(1, shape, runtime.In(sums), runtime.Value(sums.Len()), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
+	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(pairs, gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
+	return merge(shape, runtime.In(sums), runtime.Value(sums.Len()/2), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
 		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts))
+}
+
+// gemmSums are sums as a slice whose elements have so many numbers, which may be none.
+func gemmSums(sums *runtime.Ref[float32], per int) []runtime.Arg {
+	if sums == nil {
+		return []runtime.Arg{runtime.Value(uint64(0)), runtime.Value(0)}
+	}
+	return []runtime.Arg{runtime.InOut(sums), runtime.Value(sums.Len() / per)}
 }
 
 // gemmStraight copies matrices that lie as their transposes.
@@ -274,19 +255,21 @@ func gemmStraight[T gpu.Element](space *scratch, g *GemmShape, a, b *Matrix[T], 
 }
 
 // gemmArgs are the shape and the arguments of the kernel for sm_80.
-func gemmArgs[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T], c Matrix[R]) (shape runtime.Shape, args []runtime.Arg, err error) {
+func gemmArgs[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T], c Matrix[R], sums *runtime.Ref[float32]) (shape runtime.Shape, args []runtime.Arg, err error) {
 	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
 	grid := tiles(c.Rows) * tiles(c.Cols)
 	if grid > maxGrid {
 		return shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
 	}
-	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
+	parts, part := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(g.Batch), Z: uint32(parts)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
 	per := 16 / int(sizeOf[T]())
 	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value(ceil(m.Ref.Len(), per)) }
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	return shape, []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
+	args = []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
 		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / per), i(b.Pitch / per), i(c.Pitch / 2),
-		runtime.Value(g.StrideA / per), runtime.Value(g.StrideB / per), runtime.Value(g.StrideC / 2)}, nil
+		runtime.Value(g.StrideA / per), runtime.Value(g.StrideB / per), runtime.Value(g.StrideC / 2)}
+	return shape, append(append(args, gemmSums(sums, 1)...), i(part)), nil
 }
 
 // gemmChecked looks at what a call takes, and whether the result is empty.
@@ -330,12 +313,13 @@ var gemmWidths = []struct {
 	cost float64
 }{{"Wide", 256, 1}, {"Middle", 128, 0.54}, {"Narrow", 64, 0.32}}
 
-// hopperTiles chooses the width of tiles from the first on, and says how many there are: that whose blocks, one for each multiprocessor, have the least to do.
-func hopperTiles(first, m, n, multiprocessors int) (width int, tiles int) {
+// hopperTiles chooses the width of tiles from the first on: that whose blocks, one for each multiprocessor, have the least to do. It says how many
+// tiles the products have. A part counts as a product.
+func hopperTiles(first, m, n, products, multiprocessors int) (width int, tiles int) {
 	best := math.Inf(1)
 	for i := first; i < len(gemmWidths); i++ {
 		w := gemmWidths[i]
-		count := ceil(m, hopper.Rows) * ceil(n, w.cols)
+		count := ceil(m, hopper.Rows) * ceil(n, w.cols) * products
 		if cost := float64(ceil(count, multiprocessors)) * w.cost; cost < best {
 			best, width, tiles = cost, i, count
 		}
@@ -343,52 +327,45 @@ func hopperTiles(first, m, n, multiprocessors int) (width int, tiles int) {
 	return width, tiles
 }
 
-// hopper is Launch on compute capability 9.0.
-func (k Gemm[T]) hopper(s *runtime.Stream, a, b, c Matrix[T]) error {
-	width, shape, args, err := hopperTiled(k.k.Module().Context(), a, b, c)
-	if err != nil {
-		return err
-	}
-	kernel := k.k
-	if width > 0 {
-		kernel = k.more[width-1]
-	}
-	return kernel.Launch(s, shape, args...)
-}
-
 // hopperTiled are hopperArgs with C as tiles behind A and B.
-func hopperTiled[T gpu.Half](ctx *runtime.Context, a, b, c Matrix[T]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
-	if width, shape, args, err = hopperArgs(ctx, 0, a, b, c.Rows, c.Cols); err != nil {
+func hopperTiled[T gpu.Half](ctx *runtime.Context, g GemmShape, a, b, c Matrix[T], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
+	if width, shape, args, err = hopperArgs(ctx, 0, g, a, b, c, sums); err != nil {
 		return width, shape, args, err
 	}
-	tiles, err := c.tiles(ctx, hopper.StoreRows)
+	tiles, _, err := c.tiles(ctx, g.Batch, g.StrideC, hopper.StoreRows)
 	return width, shape, slices.Insert(args, 2, tiles.InOut()), err
 }
 
-// tiles are those of a matrix, of so many rows.
-func (m Matrix[T]) tiles(ctx *runtime.Context, box int) (*runtime.Tiles, error) {
-	return runtime.NewTiles(ctx, m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: box})
+// tiles are those of matrices of a batch, of so many rows. next is from one to the next, which is none where all are the same.
+func (m Matrix[T]) tiles(ctx *runtime.Context, batch, stride, box int) (tiles *runtime.Tiles, next int32, err error) {
+	shape := runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: box}
+	if stride > 0 {
+		shape.Matrices, shape.Stride, next = batch, stride, 1
+	}
+	tiles, err = runtime.NewTiles(ctx, m.Ref, shape)
+	return tiles, next, err
 }
 
-// hopperArgs are the width, at least the first, the shape and the arguments of the kernels for compute capability 9.0: A, B, and their sizes.
-func hopperArgs[T gpu.Element](ctx *runtime.Context, first int, a, b Matrix[T], m, n int) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
+// hopperArgs are the width, at least the first, the shape and the arguments of the kernels for compute capability 9.0: A, B, the size, and the sums of parts.
+func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, first int, g GemmShape, a, b Matrix[T], c Matrix[R], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
+	parts, part := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
+	for parts > 1 && !hopper.InParts(gemmWidths[first].cols) {
+		first++
+	}
 	processors := max(1, ctx.Device().Multiprocessors)
-	width, count := hopperTiles(first, m, n, processors)
-	if count > maxGrid {
-		return 0, shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", m, n, count, maxGrid)
+	width, count := hopperTiles(first, c.Rows, c.Cols, g.Batch*parts, processors)
+	if count > maxGrid-processors { // so that no block counts further than int32
+		return 0, shape, nil, invalidArgument("Gemm: %d products of %d x %d elements are %d tiles, at most %d", g.Batch, c.Rows, c.Cols, count, maxGrid-processors)
 	}
 	cols := gemmWidths[width].cols
-	tilesA, errA := a.tiles(ctx, hopper.Rows)
-	tilesB, errB := b.tiles(ctx, cols)
+	tilesA, nextA, errA := a.tiles(ctx, g.Batch, g.StrideA, hopper.Rows)
+	tilesB, nextB, errB := b.tiles(ctx, g.Batch, g.StrideB, cols)
 	if err := cmp.Or(errA, errB); err != nil {
 		return 0, shape, nil, err
 	}
-	args = []runtime.Arg{tilesA.In(), tilesB.In()}
-	for _, n := range [...]int{m, n, a.Cols} {
-		args = append(args, runtime.Value(int32(n)))
-	}
+	size := hopper.Size{M: int32(c.Rows), N: int32(c.Cols), K: int32(a.Cols), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
-	return width, shape, args, nil
+	return width, shape, append([]runtime.Arg{tilesA.In(), tilesB.In(), runtime.Struct(&size)}, gemmSums(sums, 2)...), nil
 }
 
 // check looks whether the memory of a matrix is what the kernel touches. There is an element at least.

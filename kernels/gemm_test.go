@@ -18,12 +18,19 @@ import (
 
 func gemmDevice(t *testing.T, d drivertest.DeviceConfig) *runtime.Backend {
 	t.Helper()
-	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(1, d)})))
+	b, _ := gemmDriver(t, d)
+	return b
+}
+
+func gemmDriver(t *testing.T, d drivertest.DeviceConfig) (*runtime.Backend, *drivertest.Driver) {
+	t.Helper()
+	g := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(1, d)})
+	rt, err := runtime.Open(runtime.WithDriver(g))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	b, err := rt.Probe("test")
 	require.NoError(t, err)
-	return b
+	return b, g
 }
 
 // TestGemm compares products of random shapes on the simulated driver with those on the CPU, bit for bit.
@@ -146,7 +153,7 @@ func TestGemmBatch(t *testing.T) {
 	one := drivertest.H100()
 	one.Name, one.SMs = "one multiprocessor", 1 // each product fills it
 	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100(), one} {
-		b := gemmDevice(t, d)
+		b, sim := gemmDriver(t, d)
 		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
 		require.NoError(t, err)
 		for i, c := range []struct {
@@ -168,7 +175,9 @@ func TestGemmBatch(t *testing.T) {
 				w := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideB+c.n*pb)
 				want := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideC+c.m*pc)
 				dx, dw, dc := upload(t, b.Stream, x), upload(t, b.Stream, w), upload(t, b.Stream, want)
+				launches := sim.Calls("cuLaunchKernel")
 				require.NoError(t, k.Launch(b.Stream, Matrix[gpu.BFloat16]{dx, c.m, c.k, pa}, Matrix[gpu.BFloat16]{dw, c.n, c.k, pb}, Matrix[gpu.BFloat16]{dc, c.m, c.n, pc}, g))
+				require.Equal(t, launches+1, sim.Calls("cuLaunchKernel"))
 				got := download(t, b.Stream, dc)
 				for of := range c.batch {
 					for i := range c.m {
@@ -388,7 +397,7 @@ func TestGemmInParts(t *testing.T) {
 		require.NoError(t, k.Close())
 	}
 	for _, c := range []struct{ batch, m, n, k, parts, part int }{{1, 128, 128, 2047, 1, 2047}, {1, 1, 1, 2048, 4, 512}, {1, 128, 4096, 1 << 15, 4, 1 << 13}, {33, 1, 1, 4096, 1, 4096},
-		{1, 1, 1, maxGemm, 16, 134217696}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 544}} {
+		{1, 1, 1, maxGemm, 16, 1 << 27}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 576}} {
 		parts, part := GemmShape{Batch: c.batch, InParts: true}.parts(c.m, c.n, c.k, 2)
 		assert.Equal(t, [2]int{c.parts, c.part}, [2]int{parts, part}, c)
 	}

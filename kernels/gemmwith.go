@@ -3,6 +3,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/kernels/internal/gemm"
@@ -31,18 +33,18 @@ func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.U
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
-func (GemmWith[T, F]) kernelWide(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], m, n, k int32) {
-	hopper.Multiply[T, [128]float32](t, f, true, bias, 256, a, b, c, m, n, k)
+func (GemmWith[T, F]) kernelWide(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], of hopper.Size, sums [][2]float32) {
+	hopper.Multiply[T, [128]float32](t, f, true, bias, 256, a, b, c, of, sums)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
-func (GemmWith[T, F]) kernelMiddle(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], m, n, k int32) {
-	hopper.Multiply[T, [64]float32](t, f, true, bias, 128, a, b, c, m, n, k)
+func (GemmWith[T, F]) kernelMiddle(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], of hopper.Size, sums [][2]float32) {
+	hopper.Multiply[T, [64]float32](t, f, true, bias, 128, a, b, c, of, sums)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
-func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], m, n, k int32) {
-	hopper.Multiply[T, [32]float32](t, f, true, bias, 64, a, b, c, m, n, k)
+func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c gpu.Tiles[T], of hopper.Size, sums [][2]float32) {
+	hopper.Multiply[T, [32]float32](t, f, true, bias, 64, a, b, c, of, sums)
 }
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
@@ -51,7 +53,7 @@ func (GemmWith[T, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, col
 }
 
 //purecuda:kernel block=256 checks=off arch=sm_80
-func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums [][2]float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
 	gemm.Add(t, gemm.Activated[T, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
 }
 
@@ -63,24 +65,15 @@ func (GemmWith[T, F]) Scratch(m, n, k int, shape GemmShape) int {
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
 // must not overlap C. All products of a batch have the same bias.
 func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
-	return gemmFinished(s, k.primitive, [3]int{0, 4, 5}, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error) {
-		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, 2, k.k.Multiprocessors()) {
-			return false, nil
-		}
-		return true, gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
-			width, shape, args, err := hopperTiled(k.k.Context(), a, b, c)
-			if err != nil {
-				return err
-			}
-			return k.k.Launch(k.first+1+width, s, shape, append(values, args...)...)
-		})
+	return gemmFinished(s, k.primitive, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (int, runtime.Shape, []runtime.Arg, error) {
+		return hopperTiled(k.k.Context(), g, a, b, c, sums)
 	})
 }
 
-// gemmFinished launches kernels with a function on each sum. at has the numbers of that for sm_80, of that for transposes and of Merge. hopper
-// reports whether it has launched others; it may be nil.
-func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k primitive, at [3]int, f runtime.Arg, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape []GemmShape,
-	hopper func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error)) error {
+// gemmFinished launches kernels with a function on each sum: that for sm_80, or one of three for compute capability 9.0. hopper tells which of
+// those, and its arguments behind the bias.
+func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k primitive, f runtime.Arg, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape []GemmShape,
+	hopper func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error)) error {
 	if err := k.loaded("Gemm"); err != nil {
 		return err
 	}
@@ -106,18 +99,26 @@ func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k p
 	}
 	defer space.close()
 	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
-		return k.k.Launch(k.first+at[1], s, shape, args...)
+		return k.k.Launch(k.first+4, s, shape, args...)
 	})
 	if err != nil {
 		return err
 	}
-	if hopper != nil {
-		if done, err := hopper(g, a, b, values); done || err != nil {
+	return gemmInParts(space, g, a, c, func(sums *runtime.Ref[float32]) error {
+		if !k.k.Has(k.first + 1) {
+			shape, args, err := gemmArgs(g, a, b, c, sums)
+			if err != nil {
+				return err
+			}
+			return k.k.Launch(k.first, s, shape, append(values, args...)...)
+		}
+		width, shape, args, err := hopper(g, a, b, sums)
+		if err != nil {
 			return err
 		}
-	}
-	return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
-		return k.k.Launch(k.first+at[2*i], s, shape, append(values, args...)...)
+		return k.k.Launch(k.first+1+width, s, shape, append(values, args...)...)
+	}, func(shape runtime.Shape, args ...runtime.Arg) error {
+		return k.k.Launch(k.first+5, s, shape, append(values, args...)...)
 	})
 }
 
@@ -164,20 +165,20 @@ func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []g
 }
 
 //purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
-func (GemmTo[T, S, R, F]) kernelWide(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
+func (GemmTo[T, S, R, F]) kernelWide(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, of hopper.Size, sums [][2]S) {
 	if !hopper.Parted[T, S]() {
-		hopper.MultiplyTo[T, S, [128]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 256, a, b, c, m, n, k, pitchC)
+		hopper.MultiplyTo[T, S, [128]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 256, a, b, c, of, sums)
 	}
 }
 
 //purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
-func (GemmTo[T, S, R, F]) kernelMiddle(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
-	hopper.MultiplyTo[T, S, [64]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 128, a, b, c, m, n, k, pitchC)
+func (GemmTo[T, S, R, F]) kernelMiddle(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, of hopper.Size, sums [][2]S) {
+	hopper.MultiplyTo[T, S, [64]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 128, a, b, c, of, sums)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
-func (GemmTo[T, S, R, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
-	hopper.MultiplyTo[T, S, [32]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 64, a, b, c, m, n, k, pitchC)
+func (GemmTo[T, S, R, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, of hopper.Size, sums [][2]S) {
+	hopper.MultiplyTo[T, S, [32]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 64, a, b, c, of, sums)
 }
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
@@ -186,7 +187,7 @@ func (GemmTo[T, S, R, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows,
 }
 
 //purecuda:kernel block=256 checks=off arch=sm_80
-func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums []S, c [][2]R, m, n, pitchC int32, strideC int, parts int32) {
+func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums [][2]S, c [][2]R, m, n, pitchC int32, strideC int, parts int32) {
 	gemm.Add(t, gemm.Finished[S, R, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
 }
 
@@ -198,22 +199,13 @@ func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
 // Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where C has an odd
 // number of columns, the element after each row may change.
 func (k GemmTo[T, S, R, F]) Launch(s *runtime.Stream, f F, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape ...GemmShape) error {
-	return gemmFinished(s, k.primitive, [3]int{0, 4, 5}, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error) {
-		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()), k.k.Multiprocessors()) {
-			return false, nil
-		}
+	return gemmFinished(s, k.primitive, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (int, runtime.Shape, []runtime.Arg, error) {
 		first := 0
 		if hopper.Parted[T, S]() {
 			first = 1
 		}
-		return true, gemmEach(g, a, b, c, func(a, b Matrix[T], c Matrix[R]) error {
-			width, shape, args, err := hopperArgs(k.k.Context(), first, a, b, c.Rows, c.Cols)
-			if err != nil {
-				return err
-			}
-			args = append(append(values, args[:2]...), append([]runtime.Arg{runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2)}, append(args[2:], runtime.Value(int32(c.Pitch/2)))...)...)
-			return k.k.Launch(k.first+1+width, s, shape, args...)
-		})
+		width, shape, args, err := hopperArgs(k.k.Context(), first, g, a, b, c, sums)
+		return width, shape, slices.Insert(args, min(2, len(args)), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2)), err
 	})
 }
 

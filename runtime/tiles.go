@@ -8,7 +8,7 @@ import (
 	"github.com/purecuda/purecuda/refs"
 )
 
-// Tiles is a matrix on a device of which a kernel copies tiles by hardware: a tensor map. A kernel in Go takes a gpu.Tiles in its
+// Tiles are matrices on a device of which a kernel copies tiles by hardware: a tensor map of columns, rows and matrices. A kernel in Go takes a gpu.Tiles in its
 // place, and one in CUDA C a const __grid_constant__ CUtensorMap. A launch with it uses the memory as one with the Ref does. It is
 // safe for concurrent use, and has nothing to close.
 type Tiles struct {
@@ -16,10 +16,12 @@ type Tiles struct {
 	tensor driver.TensorMap
 }
 
-// TilesShape is the shape of a matrix and of its tiles. All numbers count elements.
+// TilesShape is the shape of matrices and of their tiles. All numbers but that of the matrices count elements.
 type TilesShape struct {
 	Rows, Cols int
 	Pitch      int // from a row to the next
+	Matrices   int // of the same shape. 0: one
+	Stride     int // from a matrix to the next, of any size: rows of several may lie beside each other
 	Box        int // rows of a tile, 1 to 256
 	BoxCols    int // columns of a tile. 0: as many as 128 bytes have, in the order of banks that CUDA calls the swizzle of 128 bytes
 }
@@ -28,7 +30,7 @@ type TilesShape struct {
 var tensorTypes = map[int]driver.TensorDataType{1: driver.TensorUint8, 2: driver.TensorUint16, 4: driver.TensorUint32, 8: driver.TensorUint64}
 
 // NewTiles makes tiles of the memory of r, which begins at a multiple of 16 bytes, as what Alloc returns does. The bytes of a pitch
-// are a multiple of 16 too. An element has 1, 2, 4 or 8 bytes. It needs compute capability 9.0 and CUDA 12.0. What a tile
+// and of a stride are a multiple of 16 too. An element has 1, 2, 4 or 8 bytes. It needs compute capability 9.0 and CUDA 12.0. What a tile
 // has outside the matrix is zero.
 func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 	if c == nil || c.rt == nil {
@@ -46,6 +48,10 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 	}
 	at, err := r.Access()
 	need := uint64(shape.Rows-1)*uint64(shape.Pitch) + uint64(shape.Cols)
+	matrices, stride := max(1, shape.Matrices), shape.Pitch // that of one matrix says nothing
+	if matrices > 1 {
+		stride = shape.Stride
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,6 +63,10 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 		return invalid("the pitch is %d elements: want at least the %d columns, and a multiple of 16 bytes", shape.Pitch, shape.Cols)
 	case uint64(r.Len()) < need:
 		return invalid("the memory has %d elements, want %d for %d rows with a pitch of %d", r.Len(), need, shape.Rows, shape.Pitch)
+	case shape.Matrices < 0 || matrices > math.MaxInt32 || stride < 1 || uint64(stride) >= 1<<40/uint64(size) || stride*size%16 != 0:
+		return invalid("%d matrices with a stride of %d elements: want a multiple of 16 bytes, below 1<<40", shape.Matrices, stride)
+	case matrices > 1 && (uint64(r.Len())-need)/uint64(matrices-1) < uint64(stride):
+		return invalid("the memory has %d elements, too few for %d matrices of %d with a stride of %d", r.Len(), matrices, need, stride)
 	case shape.Box < 1 || shape.Box > 256 || box < 1 || box > 256 || box*size%16 != 0:
 		return invalid("a box of %d x %d elements: want 1 to 256 of each, and a multiple of 16 bytes in a row", shape.Box, box)
 	case at%16 != 0:
@@ -66,8 +76,8 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 	}
 	tiles := driver.TensorTiles{
 		Type: kind, Base: at,
-		Dims: []uint64{uint64(shape.Cols), uint64(shape.Rows)}, Strides: []uint64{uint64(shape.Pitch) * uint64(size)},
-		Box: []uint32{uint32(box), uint32(shape.Box)}, ElementStrides: []uint32{1, 1}, L2Promotion: driver.TensorL2Bytes256,
+		Dims: []uint64{uint64(shape.Cols), uint64(shape.Rows), uint64(matrices)}, Strides: []uint64{uint64(shape.Pitch) * uint64(size), uint64(stride) * uint64(size)},
+		Box: []uint32{uint32(box), uint32(shape.Box), 1}, ElementStrides: []uint32{1, 1, 1}, L2Promotion: driver.TensorL2Bytes256,
 	}
 	if shape.BoxCols == 0 {
 		tiles.Swizzle = driver.TensorSwizzle128B

@@ -197,7 +197,7 @@ func CopyTiles[T gpu.Element](c *Copies, host gpu.Tiles[T], written bool) *runti
 	if c.err != nil {
 		return nil
 	}
-	tiles, err := runtime.NewTiles(c.Stream.Context(), ref, runtime.TilesShape{Rows: host.Rows, Cols: host.Cols, Pitch: host.Pitch, Box: host.Box})
+	tiles, err := runtime.NewTiles(c.Stream.Context(), ref, runtime.TilesShape{Rows: host.Rows, Cols: host.Cols, Pitch: host.Pitch, Box: host.Box, Matrices: host.Matrices, Stride: host.Stride})
 	c.err = err
 	return tiles
 }

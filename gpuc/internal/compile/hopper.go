@@ -75,8 +75,8 @@ func (k *kctx) hopper(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 	k.needsTarget(in, "gpu."+name, t)
 	k.funcs.version = max(k.funcs.version, "8.0")
 	do := func(op string, args ...string) { k.emit(op, nil, args...).side = true }
-	tensor := func(m, x, y val) string {
-		return fmt.Sprintf("[%s, {%s, %s}]", m.r, k.low32(x, 1<<32-1), k.low32(y, 1<<32-1))
+	tensor := func(m, x, y, z val) string {
+		return fmt.Sprintf("[%s, {%s, %s, %s}]", m.r, k.low32(x, 1<<32-1), k.low32(y, 1<<32-1), k.low32(z, 1<<32-1))
 	}
 	switch name {
 	case "FenceTxBarriers":
@@ -85,11 +85,11 @@ func (k *kctx) hopper(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 	case "FenceShared":
 		do("fence.proxy.async.shared::cta")
 	case "CopyTile":
-		bar := k.notNil(a[5], in.Pos())
-		do("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", k.memOperand(k.sharedTile(in, name, a[1])), tensor(a[2], a[3], a[4]), k.memOperand(bar.p))
+		bar := k.notNil(a[6], in.Pos())
+		do("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes", k.memOperand(k.sharedTile(in, name, a[1])), tensor(a[2], a[3], a[4], a[5]), k.memOperand(bar.p))
 	case "StoreTile":
 		k.written[a[1].param] = true // without a name, all are
-		do("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group", tensor(a[1], a[2], a[3]), k.memOperand(k.sharedTile(in, name, a[4])))
+		do("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group", tensor(a[1], a[2], a[3], a[4]), k.memOperand(k.sharedTile(in, name, a[5])))
 		do("cp.async.bulk.commit_group")
 	case "StoreWait":
 		do("cp.async.bulk.wait_group.read", k.literal(in, name, a[1], 0, 63))

@@ -39,7 +39,11 @@ func TestWGMMA(t *testing.T) {
 	const steps = 5
 	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 160}, SharedBytes: hopper.SharedBytes}
 	a, b := tilesOf[gpu.BFloat16](64, 64*steps, 64, 1), tilesOf[gpu.BFloat16](64, 64*steps, 64, 2)
-	result := func() gpu.Tiles[gpu.BFloat16] { return tilesOf[gpu.BFloat16](128, 64, 16, 4) }
+	result := func() gpu.Tiles[gpu.BFloat16] { // two matrices
+		c := tilesOf[gpu.BFloat16](128, 64, 16, 4)
+		c.Rows, c.Matrices, c.Stride = 64, 2, 64*64
+		return c
+	}
 	want := result()
 	for i := range 64 {
 		for j := range 64 {

@@ -211,7 +211,7 @@ func sliceOf(arg any) (data reflect.Value, tiles bool) {
 // tiles makes the tensor map of a gpu.Tiles.
 func (d *Device) tiles(ref *runtime.Ref[byte], of reflect.Value) (*runtime.Tiles, error) {
 	n := func(field string) int { return int(of.FieldByName(field).Int()) }
-	shape := runtime.TilesShape{Rows: n("Rows"), Cols: n("Cols"), Pitch: n("Pitch"), Box: n("Box")}
+	shape := runtime.TilesShape{Rows: n("Rows"), Cols: n("Cols"), Pitch: n("Pitch"), Box: n("Box"), Matrices: n("Matrices"), Stride: n("Stride")}
 	switch of.FieldByName("Data").Type().Elem().Size() {
 	case 1:
 		return runtime.NewTiles(d.stream.Context(), ref, shape)

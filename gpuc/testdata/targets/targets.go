@@ -31,8 +31,8 @@ func Sum(t *gpu.Thread, ones, x gpu.Tiles[gpu.Float16], out []float32) {
 	line := gpu.NewPipeline(t, bars[:1], bars[1:2], 1)
 	if t.Rank() == 0 {
 		_, full := line.Produce(t, 128*128)
-		gpu.CopyTile(t, tile, ones, 0, 0, full)
-		gpu.CopyTile(t, tile[64:], x, 0, 0, full)
+		gpu.CopyTile(t, tile, ones, 0, 0, 0, full)
+		gpu.CopyTile(t, tile[64:], x, 0, 0, 0, full)
 	}
 	bars[0].Wait(t, 0)
 	var acc [32]float32

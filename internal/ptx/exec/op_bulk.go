@@ -1,18 +1,19 @@
 package exec
 
 import (
+	"fmt"
 	"slices"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// Copies of tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor"): two dimensions.
+// Copies of tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor"): two and three dimensions.
 // A copy arrives at once, or when somebody asks about its mbarrier, in turns; a store is done in the wait. So a kernel
 // that does not wait finds what was there before.
 
-// TensorMagic begins a tensor map of the simulated driver. There follow the address, columns, rows, bytes of a row, columns
-// and rows of the box, the swizzle, and the bytes of an element.
+// TensorMagic begins a tensor map of the simulated driver. There follow the address, the swizzle, the bytes of an element, and the number of
+// dimensions. Then come three words each of lengths, lengths of the box, and bytes from one to the next.
 const TensorMagic = 0x70636d6170
 
 // tileCopy is a copy of a tile that has begun.
@@ -61,7 +62,7 @@ func (x *fnc) bulk(in *ptx.Instruction, m *mods) error {
 		}
 		x.emit(r)
 		return nil
-	case !has("tensor", "2d") || has("multicast::cluster") || has("im2col"):
+	case !has("tensor") || !has("2d") && !has("3d") || has("multicast::cluster") || has("im2col"):
 		return x.unsupported("")
 	case has("shared::cluster", "global", "mbarrier::complete_tx::bytes") && len(in.Operands) == 3:
 		return x.tileCopy(in, &in.Operands[1], &in.Operands[0], &in.Operands[2])
@@ -72,8 +73,12 @@ func (x *fnc) bulk(in *ptx.Instruction, m *mods) error {
 }
 
 // tileCopy copies a tile of a tensor to shared memory for a barrier, or without one from there.
-func (x *fnc) tileCopy(_ *ptx.Instruction, tensor, shared, barrier *ptx.Operand) error {
-	if tensor.Kind != ptx.OperandMem || len(tensor.Elems) != 2 || len(tensor.Elems[1].Elems) != 2 {
+func (x *fnc) tileCopy(in *ptx.Instruction, tensor, shared, barrier *ptx.Operand) error {
+	rank := 2
+	if slices.Contains(in.Mods, "3d") {
+		rank = 3
+	}
+	if tensor.Kind != ptx.OperandMem || len(tensor.Elems) != 2 || len(tensor.Elems[1].Elems) != rank {
 		return x.invalid("operands do not fit")
 	}
 	r := blank(kRun)
@@ -88,19 +93,21 @@ func (x *fnc) tileCopy(_ *ptx.Instruction, tensor, shared, barrier *ptx.Operand)
 		x.addressOf(barrier, spShared, &bar)
 		r.c = bar.a
 	}
-	for i := range 2 {
+	for i := range rank {
 		s := x.src(&tensor.Elems[1].Elems[i], ptx.S32, false)
 		r.vs = append(r.vs, s)
 	}
 	r.run = func(w *warp, in *inst, mask uint32) {
 		for m := mask; m != 0 && w.flt == nil; m &= m - 1 {
 			i := firstLane(m)
-			c := w.tileAt(in, i, w.lane(in.b)[i]+of.imm)
+			c := w.tileAt(in, i, w.lane(in.b)[i]+of.imm, rank)
 			if c == nil {
 				return
 			}
 			c.shared = w.lane(in.a)[i] + in.imm
-			c.x, c.y = int64(int32(w.lane(in.vs[0])[i])), int64(int32(w.lane(in.vs[1])[i]))
+			for d, v := range in.vs {
+				c.at[d] = int64(int32(w.lane(v)[i]))
+			}
 			if barrier == nil {
 				w.stores = append(w.stores, later{lane: i, group: w.storeGroup[i], f: func() { c.move(w, in, i, false) }})
 				continue
@@ -124,16 +131,13 @@ func (x *fnc) tileCopy(_ *ptx.Instruction, tensor, shared, barrier *ptx.Operand)
 
 // boxed is a tile of a tensor: where the tensor is, and where the tile.
 type boxed struct {
-	base                                uint64
-	cols, rows, pitch, boxCols, boxRows int64
-	swizzle                             uint64
-	size                                int64
-	shared                              uint64
-	x, y                                int64
+	base, swizzle, shared uint64
+	size                  int64
+	dims, box, step, at   [3]int64
 }
 
 // tileAt reads a tensor map.
-func (w *warp) tileAt(in *inst, lane int, at uint64) *boxed {
+func (w *warp) tileAt(in *inst, lane int, at uint64, rank int) *boxed {
 	load := *in
 	load.sub = memLoad
 	p, _ := w.ptr(&load, lane, spGeneric, at, 128, 8)
@@ -145,7 +149,15 @@ func (w *warp) tileAt(in *inst, lane int, at uint64) *boxed {
 		w.fail(IllegalInstruction, in, lane, "this is no tensor map")
 		return nil
 	}
-	return &boxed{base: t[1], cols: int64(t[2]), rows: int64(t[3]), pitch: int64(t[4]), boxCols: int64(t[5]), boxRows: int64(t[6]), swizzle: t[7], size: int64(t[8])}
+	if t[4] != uint64(rank) {
+		w.fail(IllegalInstruction, in, lane, fmt.Sprintf("the tensor map has %d dimensions, and the instruction takes %d", t[4], rank))
+		return nil
+	}
+	c := &boxed{base: t[1], swizzle: t[2], size: int64(t[3]), dims: [3]int64{2: 1}, box: [3]int64{2: 1}}
+	for i := range rank {
+		c.dims[i], c.box[i], c.step[i] = int64(t[5+i]), int64(t[8+i]), int64(t[11+i])
+	}
+	return c
 }
 
 // move copies the tile, 16 bytes at a time in shared memory.
@@ -160,9 +172,10 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 	if !toShared {
 		inShared, inGlobal = &load, &store
 	}
-	for r := range c.boxRows {
-		for col := int64(0); col < c.boxCols; col += 16 / c.size {
-			at := c.shared + uint64((r*c.boxCols+col)*c.size)
+	for r := range c.box[1] * c.box[2] {
+		y, z := c.at[1]+r%c.box[1], c.at[2]+r/c.box[1]
+		for col := int64(0); col < c.box[0]; col += 16 / c.size {
+			at := c.shared + uint64((r*c.box[0]+col)*c.size)
 			if c.swizzle == 3 {
 				at ^= at >> 7 & 7 << 4
 			}
@@ -171,15 +184,15 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 				return false
 			}
 			for e := range 16 / c.size {
-				x, y, here := c.x+col+e, c.y+r, (*[16]byte)(p)[e*c.size:][:c.size]
-				outside := x < 0 || x >= c.cols || y < 0 || y >= c.rows
+				x, here := c.at[0]+col+e, (*[16]byte)(p)[e*c.size:][:c.size]
+				outside := x < 0 || x >= c.dims[0] || y < 0 || y >= c.dims[1] || z < 0 || z >= c.dims[2]
 				if outside && toShared {
 					clear(here)
 				}
 				if outside {
 					continue
 				}
-				g, _ := w.ptr(inGlobal, lane, spGlobal, c.base+uint64(y*c.pitch+x*c.size), uint64(c.size), uint64(c.size))
+				g, _ := w.ptr(inGlobal, lane, spGlobal, c.base+uint64(z*c.step[2]+y*c.step[1]+x*c.size), uint64(c.size), uint64(c.size))
 				if g == nil {
 					return false
 				}
@@ -201,6 +214,6 @@ func (c *boxed) complete(w *warp, in *inst, lane int, barrier uint64) {
 	access.sub = memAtom
 	if p, _ := w.ptr(&access, lane, spShared, barrier, 8, 8); p != nil {
 		v := (*uint64)(p)
-		*v = mbSettle(mbAddTx(*v, -uint64(c.boxRows*c.boxCols*c.size)))
+		*v = mbSettle(mbAddTx(*v, -uint64(c.box[0]*c.box[1]*c.box[2]*c.size)))
 	}
 }

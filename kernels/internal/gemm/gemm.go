@@ -101,6 +101,12 @@ type Halves[T gpu.Half] struct{}
 // Pair is a word of C.
 func (Halves[T]) Pair(x, y float32, _ int32) uint32 { return gpu.PackHalves[T](x, y) }
 
+// Sums leaves sums as they are, for Merge.
+type Sums[S gpu.Sum] struct{}
+
+// Pair is two sums.
+func (Sums[S]) Pair(x, y S, _ int32) [2]S { return [2]S{x, y} }
+
 // Finished makes an element of C by a function of the sum and the bias of its column.
 type Finished[S gpu.Sum, R any, F Finish[S, R]] struct {
 	By   F
@@ -252,29 +258,32 @@ func even(n int32) int32 { return (n + 1) / 2 * 2 }
 // product for each place along y.
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Merge[T gpu.Half](t *gpu.Thread, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+func Merge[T gpu.Half](t *gpu.Thread, sums [][2]float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
 	Add(t, Halves[T]{}, sums, c, m, n, pitchC, strideC, parts)
 }
 
-// Add is the body of Merge, as Multiply is that of Product.
-func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m, n, pitchC int32, strideC int, parts int32) {
+// Add is the body of Merge, as Multiply is that of Product. Four loads are under way at a time, of the last part again where there are fewer.
+func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums [][2]S, c []P, m, n, pitchC int32, strideC int, parts int32) {
 	pairs := int(even(n) / 2)
 	row, pair := t.GlobalX()/pairs, t.GlobalX()%pairs
 	if row >= int(m) {
 		return
 	}
-	var x, y S
-	at := 2 * ((t.BlockY()*int(m)+row)*pairs + pair)
+	at, next := (t.BlockY()*int(m)+row)*pairs+pair, t.GridDimY()*int(m)*pairs
+	sum := sums[at]
 	//purecuda:unroll 1
-	for p := range parts {
-		if p == 0 {
-			x, y = sums[at], sums[at+1]
-		} else {
-			x, y = x+sums[at], y+sums[at+1]
+	for p := int32(1); p < parts; p += 4 {
+		var some [4][2]S
+		for i := range int32(4) {
+			some[i] = sums[at+int(min(p+i, parts-1))*next]
 		}
-		at += 2 * t.GridDimY() * int(m) * pairs
+		for i := range int32(4) {
+			if p+i < parts {
+				sum[0], sum[1] = sum[0]+some[i][0], sum[1]+some[i][1]
+			}
+		}
 	}
-	c[t.BlockY()*strideC+row*int(pitchC)+pair] = f.Pair(x, y, int32(2*pair))
+	c[t.BlockY()*strideC+row*int(pitchC)+pair] = f.Pair(sum[0], sum[1], int32(2*pair))
 }
 
 // copier copies what a thread has to copy of one stage after another.

@@ -52,7 +52,7 @@ func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, co
 }
 
 // MergeBFloat16CPU runs the kernel MergeBFloat16 on the CPU, its threads as coroutines (it is generic).
-func MergeBFloat16CPU(shape runtime.Shape, sums []float32, c_ []uint32, m int32, n int32, pitchC int32, strideC int, parts int32) error {
+func MergeBFloat16CPU(shape runtime.Shape, sums [][2]float32, c_ []uint32, m int32, n int32, pitchC int32, strideC int, parts int32) error {
 	shape, err := launch.Block("MergeBFloat16", shape, 256, 1, 1)
 	if err != nil {
 		return err

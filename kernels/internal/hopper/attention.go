@@ -55,7 +55,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 		}
 		first.Expect(t, chunks*Rows*128)
 		for c := range chunks {
-			gpu.CopyTile(t, room[c*Rows:], q, head*int32(width)+int32(c*64), row0, first)
+			gpu.CopyTile(t, room[c*Rows:], q, head*int32(width)+int32(c*64), row0, 0, first)
 		}
 		col := head / group * int32(width)
 		for i := range tiles + 1 { // the values of a tile come after the scores of the next
@@ -145,7 +145,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 		gpu.FenceShared(t)
 		gpu.WarpBarrier(t)
 		if lane == 0 {
-			gpu.StoreTile(t, out, head*int32(width)+int32(64*c), row0+int32(warp*StoreRows), to)
+			gpu.StoreTile(t, out, head*int32(width)+int32(64*c), row0+int32(warp*StoreRows), 0, to)
 		}
 	}
 	if lane == 0 {
@@ -157,7 +157,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 func fetch[T gpu.Half](t *gpu.Thread, line *gpu.Pipeline, slots gpu.SharedTile[T], from gpu.Tiles[T], col, row int32, chunks, high int) {
 	slot, full := line.Produce(t, chunks*high*128)
 	for c := range chunks {
-		gpu.CopyTile(t, slots[(slot*chunks+c)*high:], from, col+int32(c*64), row, full)
+		gpu.CopyTile(t, slots[(slot*chunks+c)*high:], from, col+int32(c*64), row, 0, full)
 	}
 }
 

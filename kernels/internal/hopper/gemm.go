@@ -14,6 +14,9 @@ const (
 	Rows    = 128
 	Threads = 384
 
+	// DepthBytes is how many bytes of a row of A and of B a stage has: a row of a tile.
+	DepthBytes = 128
+
 	// StoreRows is how many rows of C a warp stores at once, and in a box of its tiles.
 	StoreRows = 16
 
@@ -29,39 +32,54 @@ func SharedBytes(cols int) int {
 	return (stages(cols)*(Rows+cols)+consumers*2*StoreRows)*128 + stages(cols)*2*8
 }
 
-// ProductWide computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A block computes tiles of
+// Size is what a launch computes: products of one size, in parts.
+type Size struct {
+	M, N, K int32
+	Batch   int32
+	A, B    int32 // from the matrix of a product to that of the next: 1, or 0 where all have the same
+	PitchC  int32 // of MultiplyTo, in pairs of elements
+	Part    int32 // columns of A and B in a part, a multiple of 128 bytes, or all
+	StrideC int   // of MultiplyTo, in pairs of elements
+}
+
+// sums is where those of a product begin, in pairs.
+func (s *Size) sums(product, part int32) int {
+	return int(part*s.Batch+product) * int(s.M) * int((s.N+1)/2)
+}
+
+// ProductWide computes C = A * transposed B, of A with M rows and K columns, and B with N rows and K columns. A block computes tiles of
 // 128 x 256, one after another: the grid has any number of blocks along x. The boxes of a have Rows rows, those of b 256, and those
-// of c StoreRows.
+// of c StoreRows. Where there are sums, they get those of all parts in place of C, as [gemm.Product] writes them.
 //
 //purecuda:kernel block=384 registers=168 T=gpu.BFloat16
-func ProductWide[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	Multiply[T, [128]float32](t, gemm.Plain{}, false, nil, 256, a, b, c, m, n, k)
+func ProductWide[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], of Size, sums [][2]float32) {
+	Multiply[T, [128]float32](t, gemm.Plain{}, false, nil, 256, a, b, c, of, sums)
 }
 
 // ProductMiddle has tiles of 128 x 128.
 //
 //purecuda:kernel block=384 registers=168 T=gpu.BFloat16
-func ProductMiddle[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	Multiply[T, [64]float32](t, gemm.Plain{}, false, nil, 128, a, b, c, m, n, k)
+func ProductMiddle[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], of Size, sums [][2]float32) {
+	Multiply[T, [64]float32](t, gemm.Plain{}, false, nil, 128, a, b, c, of, sums)
 }
 
 // ProductNarrow has tiles of 128 x 64.
 //
 //purecuda:kernel block=384 registers=168 T=gpu.BFloat16
-func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	Multiply[T, [32]float32](t, gemm.Plain{}, false, nil, 64, a, b, c, m, n, k)
+func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], of Size, sums [][2]float32) {
+	Multiply[T, [32]float32](t, gemm.Plain{}, false, nil, 64, a, b, c, of, sums)
 }
 
 // Multiply is the body of the kernels: a warp loads, and others compute. Where active is set, f changes each sum, with the bias of
 // its column.
-func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
-	rows, line, p, steps := begin[T](t, cols, m, n, k)
+func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], of Size, sums [][2]float32) {
+	rows, line, p := begin[T](t, cols, of)
 	if t.Warp() < 4 {
 		if cols == 256 { // else there are enough
 			gpu.FewerRegisters(t, 40)
 		}
 		if t.Rank() == 0 {
-			load(t, &p, &line, cols, rows, a, b, steps)
+			load(t, &p, &line, cols, rows, a, b, of)
 		}
 		return
 	}
@@ -71,10 +89,14 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 	warp, lane := t.Warp()-4, t.Lane()
 	half := warp / 4 * 64 // of A
 	out := rows[stages(cols)*(Rows+cols)+warp*2*StoreRows:]
-	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
+	for tile := int32(t.BlockX()); tile < p.all; tile += int32(t.GridDimX()) {
 		var acc A
-		accumulate[float32](t, &acc, &line, cols, rows, half, steps)
-		row, col := p.at(tile)
+		row, col, product, part := p.at(tile) // while the stages come
+		accumulate[float32](t, &acc, &line, cols, rows, half, p.steps(part))
+		if InParts(cols) && len(sums) > 0 {
+			store(t, gemm.Sums[float32]{}, &acc, cols, sums, of.sums(product, part), (of.N+1)/2, row, col, of)
+			continue
+		}
 		if active {
 			for i := range cols / 2 {
 				acc[i] = f.Apply(acc[i], gemm.Bias(bias, col*int32(cols)+int32(i>>2*8+lane&3*2+i&1)))
@@ -92,7 +114,7 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 			gpu.FenceShared(t)
 			gpu.WarpBarrier(t)
 			if lane == 0 {
-				gpu.StoreTile(t, c, col*int32(cols)+int32(64*j), row*Rows+int32(warp*StoreRows), to)
+				gpu.StoreTile(t, c, col*int32(cols)+int32(64*j), row*Rows+int32(warp*StoreRows), product, to)
 			}
 		}
 	}
@@ -101,41 +123,53 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 	}
 }
 
-// MultiplyTo is Multiply for elements of any size. f makes what C has of the sums of two columns side by side. A row of C is pitchC
-// times 2 elements. Each lane stores its sums.
-func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, cols int, a, b gpu.Tiles[T], c []P, m, n, k, pitchC int32) {
-	rows, line, p, steps := begin[T](t, cols, m, n, k)
+// InParts reports whether a product in parts may have tiles of so many columns: it has few of them.
+func InParts(cols int) bool { return cols < 256 }
+
+// MultiplyTo is Multiply for elements of any size. f makes what C has of the sums of two columns side by side. Each lane stores its sums.
+func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, cols int, a, b gpu.Tiles[T], c []P, of Size, sums [][2]S) {
+	rows, line, p := begin[T](t, cols, of)
 	if t.Warp() < 4 {
 		if cols == 256 { // else there are enough
 			gpu.FewerRegisters(t, 40)
 		}
 		if t.Rank() == 0 {
-			load(t, &p, &line, cols, rows, a, b, steps)
+			load(t, &p, &line, cols, rows, a, b, of)
 		}
 		return
 	}
 	if cols == 256 {
 		gpu.MoreRegisters(t, 232)
 	}
-	warp, lane := t.Warp()-4, int32(t.Lane())
-	half := warp / 4 * 64 // of A
-	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
+	half := (t.Warp() - 4) / 4 * 64 // of A
+	for tile := int32(t.BlockX()); tile < p.all; tile += int32(t.GridDimX()) {
 		var acc A
+		row, col, product, part := p.at(tile) // while the stages come
 		if Parted[T, S]() {
-			addUp[S](t, &acc, &line, cols, rows, half, steps)
+			addUp[S](t, &acc, &line, cols, rows, half, p.steps(part))
+			row, col, product, part = p.at(tile) // once more: there is no room for them
 		} else {
-			accumulate[S](t, &acc, &line, cols, rows, half, steps)
+			accumulate[S](t, &acc, &line, cols, rows, half, p.steps(part))
 		}
-		row, col := p.at(tile)
-		col = col*int32(cols) + lane&3*2
-		left := n - col
-		for high := range 2 {
-			if y := row*Rows + int32(16*warp+8*high) + lane>>2; y < m {
-				first := int(y)*int(pitchC) + int(col/2)
-				for j := range cols / 8 {
-					if int32(8*j) < left {
-						c[first+4*j] = f.Pair(acc[4*j+2*high], acc[4*j+2*high+1], col+int32(8*j))
-					}
+		if InParts(cols) && len(sums) > 0 {
+			store(t, gemm.Sums[S]{}, &acc, cols, sums, of.sums(product, part), (of.N+1)/2, row, col, of)
+		} else {
+			store(t, f, &acc, cols, c, int(product)*of.StrideC, of.PitchC, row, col, of)
+		}
+	}
+}
+
+// store writes pairs of a tile of c, of which the product begins at pair first.
+func store[S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, acc *A, cols int, c []P, first int, pitch, row, col int32, of Size) {
+	warp, lane := t.Warp()-4, int32(t.Lane())
+	col = col*int32(cols) + lane&3*2
+	left := of.N - col
+	for high := range 2 {
+		if y := row*Rows + int32(16*warp+8*high) + lane>>2; y < of.M {
+			to := c[min(len(c), first+int(y)*int(pitch)+int(col/2)):]
+			for j := range cols / 8 {
+				if int32(8*j) < left {
+					to[4*j] = f.Pair((*acc)[4*j+2*high], (*acc)[4*j+2*high+1], col+int32(8*j))
 				}
 			}
 		}
@@ -147,18 +181,19 @@ func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pa
 // is wider.
 func Parted[T gpu.Element, S gpu.Sum]() bool { return S(1/gemm.SizeOf[T]())/2 != 0 }
 
-// begin makes what all warps of a block need: the stages, a pipeline of them, the tiles of C, and how many stages a tile has.
-func begin[T gpu.Element](t *gpu.Thread, cols int, m, n, k int32) (rows gpu.SharedTile[T], line gpu.Pipeline, p places, steps int32) {
+// begin makes what all warps of a block need: the stages, a pipeline of them, and the tiles of all products.
+func begin[T gpu.Element](t *gpu.Thread, cols int, of Size) (rows gpu.SharedTile[T], line gpu.Pipeline, p places) {
 	height := Rows + cols // of a stage
 	rows = gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
 	bars := gpu.DynamicShared[gpu.TxBarrier](t)[(stages(cols)*height+consumers*2*StoreRows)*16:]
 	line = gpu.NewPipeline(t, bars[:stages(cols)], bars[stages(cols):2*stages(cols)], consumers)
-	p = places{rows: (m + Rows - 1) / Rows, cols: (n + int32(cols) - 1) / int32(cols)}
-	return rows, line, p, (k + depth[T]() - 1) / depth[T]()
+	p = places{rows: ceil(of.M, Rows), cols: ceil(of.N, int32(cols)), batch: of.Batch, deep: ceil(of.K, depth[T]()), part: ceil(of.Part, depth[T]())}
+	p.all = p.rows * p.cols * p.batch * ceil(p.deep, p.part)
+	return rows, line, p
 }
 
-// depth is how many columns of A and of B a stage has: a row of a tile.
-func depth[T gpu.Element]() int32 { return 128 / gemm.SizeOf[T]() }
+// depth is how many columns of A and of B a stage has.
+func depth[T gpu.Element]() int32 { return DepthBytes / gemm.SizeOf[T]() }
 
 // accumulate adds up the products of all stages of a tile.
 func accumulate[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc *A, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], half int, steps int32) {
@@ -207,25 +242,38 @@ func addUp[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc *A
 }
 
 // load copies the stages of all tiles of the block. What lies outside the matrices is zero.
-func load[T gpu.Element](t *gpu.Thread, p *places, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], a, b gpu.Tiles[T], steps int32) {
+func load[T gpu.Element](t *gpu.Thread, p *places, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], a, b gpu.Tiles[T], of Size) {
 	height := Rows + cols
-	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
-		row, col := p.at(tile)
-		for step := range steps {
+	for tile := int32(t.BlockX()); tile < p.all; tile += int32(t.GridDimX()) {
+		row, col, product, part := p.at(tile)
+		at := part * of.Part
+		for range p.steps(part) {
 			slot, full := line.Produce(t, height*128)
-			gpu.CopyTile(t, rows[slot*height:], a, step*depth[T](), row*Rows, full)
-			gpu.CopyTile(t, rows[slot*height+Rows:], b, step*depth[T](), col*int32(cols), full)
+			gpu.CopyTile(t, rows[slot*height:], a, at, row*Rows, product*of.A, full)
+			gpu.CopyTile(t, rows[slot*height+Rows:], b, at, col*int32(cols), product*of.B, full)
+			at += depth[T]()
 		}
 	}
 }
 
-// places are the tiles of C.
-type places struct{ rows, cols int32 }
+// ceil is n/by, rounded up.
+func ceil(n, by int32) int32 { return (n + by - 1) / by }
+
+// places are the tiles of all products: those of all first parts, then those of the next.
+type places struct {
+	rows, cols, batch, all int32
+	deep, part             int32 // stages of a product, and of a part
+}
+
+// steps is how many stages a part has.
+func (p *places) steps(part int32) int32 { return min(p.part, p.deep-part*p.part) }
 
 // at is the place of a tile: group tiles along m, then the next along n.
-func (p *places) at(tile int32) (row, col int32) {
+func (p *places) at(tile int32) (row, col, product, part int32) {
+	all := tile / (p.rows * p.cols)
+	tile -= all * p.rows * p.cols
 	g := tile / (group * p.cols) * group
 	high := min(group, p.rows-g)
 	tile -= g * p.cols
-	return g + tile%high, tile / high
+	return g + tile%high, tile / high, all % p.batch, all / p.batch
 }

@@ -24,7 +24,7 @@ func TestProducts(t *testing.T) {
 	for _, c := range []struct {
 		name, ptx string
 		cols      int
-		cpu       func(shape runtime.Shape, a, b, c gpu.Tiles[gpu.BFloat16], m, n, k int32) error
+		cpu       func(shape runtime.Shape, a, b, c gpu.Tiles[gpu.BFloat16], of Size, sums [][2]float32) error
 	}{
 		{"ProductWideBFloat16", ProductWideBFloat16SM90A, 256, ProductWideBFloat16CPU},
 		{"ProductMiddleBFloat16", ProductMiddleBFloat16SM90A, 128, ProductMiddleBFloat16CPU},
@@ -34,45 +34,66 @@ func TestProducts(t *testing.T) {
 		require.NoError(t, err)
 		k, err := m.Kernel(c.name)
 		require.NoError(t, err)
-		for _, s := range [][3]int{{1, 1, 1}, {70, 37, 145}, {129, 70, 330}} {
-			t.Run(fmt.Sprint(c.name, s), func(t *testing.T) { compare(t, b, k, c.cols, s[0], s[1], s[2], c.cpu) })
+		for _, of := range []Size{{M: 1, N: 1, K: 1, Batch: 1, Part: 1}, {M: 70, N: 37, K: 145, Batch: 3, A: 1, Part: 145}, {M: 129, N: 70, K: 330, Batch: 1, Part: 330},
+			{M: 70, N: 75, K: 330, Batch: 2, B: 1, Part: 128}} {
+			if int(of.Part) == int(of.K) || InParts(c.cols) {
+				t.Run(fmt.Sprint(c.name, of), func(t *testing.T) { compare(t, b, k, c.cols, of, c.cpu) })
+			}
 		}
 	}
 }
 
-func compare(t *testing.T, b *runtime.Backend, kernel *runtime.Kernel, cols, m, n, k int, cpu func(shape runtime.Shape, a, b, c gpu.Tiles[gpu.BFloat16], m, n, k int32) error) {
+func compare(t *testing.T, b *runtime.Backend, kernel *runtime.Kernel, cols int, of Size, cpu func(shape runtime.Shape, a, b, c gpu.Tiles[gpu.BFloat16], of Size, sums [][2]float32) error) {
 	ctx, s := context.Background(), b.Stream
+	m, n, k := int(of.M), int(of.N), int(of.K)
 	r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
-	matrix := func(rows, cols, box int) (gpu.Tiles[gpu.BFloat16], *runtime.Tiles, *runtime.Ref[gpu.BFloat16]) {
+	matrix := func(rows, cols, box int, next int32) (gpu.Tiles[gpu.BFloat16], *runtime.Tiles, *runtime.Ref[gpu.BFloat16]) {
 		pitch := (cols + 7) / 8 * 8
-		v := make([]gpu.BFloat16, rows*pitch)
+		stride, matrices := rows*pitch+8, 1+int(next)*(int(of.Batch)-1)
+		v := make([]gpu.BFloat16, (matrices-1)*stride+rows*pitch)
 		for i := range v {
 			v[i] = gpu.ToBFloat16(float32(r.NormFloat64()))
 		}
 		ref, err := runtime.UploadNew(ctx, s, v)
 		require.NoError(t, err)
-		tiles, err := runtime.NewTiles(b.Context, ref, runtime.TilesShape{Rows: rows, Cols: cols, Pitch: pitch, Box: box})
+		tiles, err := runtime.NewTiles(b.Context, ref, runtime.TilesShape{Rows: rows, Cols: cols, Pitch: pitch, Box: box, Matrices: matrices, Stride: stride})
 		require.NoError(t, err)
-		return gpu.Tiles[gpu.BFloat16]{Data: v, Rows: rows, Cols: cols, Pitch: pitch, Box: box}, tiles, ref
+		return gpu.Tiles[gpu.BFloat16]{Data: v, Rows: rows, Cols: cols, Pitch: pitch, Box: box, Matrices: matrices, Stride: stride}, tiles, ref
 	}
-	x, dx, rx := matrix(m, k, Rows)
-	y, dy, ry := matrix(n, k, cols)
-	z, dz, rz := matrix(m, n, StoreRows)
+	x, dx, rx := matrix(m, k, Rows, of.A)
+	y, dy, ry := matrix(n, k, cols, of.B)
+	z, dz, rz := matrix(m, n, StoreRows, 1)
 	shape := runtime.Shape{Grid: runtime.Dim3{X: 2}, Block: runtime.Dim3{X: Threads}, SharedBytes: uint32(SharedBytes(cols))}
-	require.NoError(t, kernel.Launch(s, shape, dx.In(), dy.In(), dz.InOut(), runtime.Value(int32(m)), runtime.Value(int32(n)), runtime.Value(int32(k))))
+	parts := (k + int(of.Part) - 1) / int(of.Part)
+	sums := make([][2]float32, parts*int(of.Batch)*m*((n+1)/2))
+	ds, err := runtime.UploadNew(ctx, s, sums)
+	require.NoError(t, err)
+	if parts == 1 {
+		sums = nil
+	}
+	require.NoError(t, kernel.Launch(s, shape, dx.In(), dy.In(), dz.InOut(), runtime.Struct(&of), runtime.InOut(ds), runtime.Value(len(sums))))
 	got := make([]gpu.BFloat16, len(z.Data))
 	require.NoError(t, runtime.Download(ctx, s, got, rz))
-	require.NoError(t, cpu(shape, x, y, z, int32(m), int32(n), int32(k)))
+	onDevice := make([][2]float32, len(sums))
+	require.NoError(t, runtime.Download(ctx, s, onDevice, ds.Slice(0, len(sums))))
+	require.NoError(t, cpu(shape, x, y, z, of, sums))
 	require.Equal(t, z.Data, got)
-	for i := range m {
-		for j := range n {
-			sum := 0.0
-			for e := range k {
-				sum += float64(x.Data[i*x.Pitch+e].Float32()) * float64(y.Data[j*y.Pitch+e].Float32())
-			}
-			require.InDelta(t, sum, float64(got[i*z.Pitch+j].Float32()), 0.01*float64(k), "%d %d", i, j)
+	require.Equal(t, append([][2]float32{}, sums...), onDevice)
+	for i := range int(of.Batch) * m * n {
+		product, i, j, sum, result := i/(m*n), i/n%m, i%n, 0.0, 0.0
+		for e := range k {
+			sum += float64(x.Data[product*int(of.A)*x.Stride+i*x.Pitch+e].Float32()) * float64(y.Data[product*int(of.B)*y.Stride+j*y.Pitch+e].Float32())
 		}
+		if parts == 1 {
+			result = float64(got[product*z.Stride+i*z.Pitch+j].Float32())
+		} else {
+			for p := range parts {
+				result += float64(sums[((p*int(of.Batch)+product)*m+i)*((n+1)/2)+j/2][j&1])
+			}
+		}
+		require.InDelta(t, sum, result, 0.01*float64(k), "%d: %d %d", product, i, j)
 	}
+	assert.NoError(t, ds.Close())
 	for _, ref := range []*runtime.Ref[gpu.BFloat16]{rx, ry, rz} {
 		assert.NoError(t, ref.Close())
 	}

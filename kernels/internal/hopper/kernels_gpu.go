@@ -26,28 +26,28 @@ var ProductMiddleBFloat16SM90A string
 var ProductNarrowBFloat16SM90A string
 
 // ProductWideBFloat16CPU runs the kernel ProductWideBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductWideBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], m int32, n int32, k_ int32) error {
+func ProductWideBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], of Size, sums [][2]float32) error {
 	shape, err := launch.Block("ProductWideBFloat16", shape, 384, 1, 1)
 	if err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductWide[gpu.BFloat16](t, a, b_, c_, m, n, k_) }, nil)
+	return launch.CPU(shape, func(t *gpu.Thread) { ProductWide[gpu.BFloat16](t, a, b_, c_, of, sums) }, nil)
 }
 
 // ProductMiddleBFloat16CPU runs the kernel ProductMiddleBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductMiddleBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], m int32, n int32, k_ int32) error {
+func ProductMiddleBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], of Size, sums [][2]float32) error {
 	shape, err := launch.Block("ProductMiddleBFloat16", shape, 384, 1, 1)
 	if err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductMiddle[gpu.BFloat16](t, a, b_, c_, m, n, k_) }, nil)
+	return launch.CPU(shape, func(t *gpu.Thread) { ProductMiddle[gpu.BFloat16](t, a, b_, c_, of, sums) }, nil)
 }
 
 // ProductNarrowBFloat16CPU runs the kernel ProductNarrowBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductNarrowBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], m int32, n int32, k_ int32) error {
+func ProductNarrowBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], of Size, sums [][2]float32) error {
 	shape, err := launch.Block("ProductNarrowBFloat16", shape, 384, 1, 1)
 	if err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductNarrow[gpu.BFloat16](t, a, b_, c_, m, n, k_) }, nil)
+	return launch.CPU(shape, func(t *gpu.Thread) { ProductNarrow[gpu.BFloat16](t, a, b_, c_, of, sums) }, nil)
 }

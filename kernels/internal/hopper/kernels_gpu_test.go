@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"75b2888390980eb0 ProductWideBFloat16 ProductWide Multiply begin places Rows stages depth load places.at accumulate",
-		"b7fff500d5f494cd ProductMiddleBFloat16 ProductMiddle Multiply begin places Rows stages depth load places.at accumulate",
-		"2311b554dff79b9b ProductNarrowBFloat16 ProductNarrow Multiply begin places Rows stages depth load places.at accumulate",
+		"735b83d6df4bffb6 ProductWideBFloat16 ProductWide Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
+		"00a81dc4b457fe5a ProductMiddleBFloat16 ProductMiddle Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
+		"2a131aef1002ebf4 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
 	)
 }

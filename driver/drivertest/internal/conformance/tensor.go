@@ -20,6 +20,17 @@ var tensorTests = []test{
 			_, r := e.api.TensorMapEncodeTiled(other)
 			e.ok(r)
 		}
+		three := good
+		three.Dims, three.Box, three.ElementStrides = []uint64{100, 50, 4}, []uint32{64, 32, 1}, []uint32{1, 1, 1}
+		for _, stride := range []uint64{256 * 50, 256*50 + 16, 208} { // the last has rows of all beside each other
+			three.Strides = []uint64{1024, stride}
+			tensor, r := e.api.TensorMapEncodeTiled(three)
+			e.ok(r)
+			assert.NotZero(e, tensor)
+		}
+		three.Strides = []uint64{256, 12808}
+		_, r = e.api.TensorMapEncodeTiled(three)
+		assert.Equal(e, driver.ResultInvalidValue, r)
 		for what, change := range map[string]func(t *driver.TensorTiles){
 			"an address":    func(t *driver.TensorTiles) { t.Base += 8 },
 			"a stride":      func(t *driver.TensorTiles) { t.Strides = []uint64{200} },

@@ -42,8 +42,8 @@ func Product(t *gpu.Thread, a, b, c gpu.Tiles[gpu.BFloat16], steps int32, mistak
 		for step := range steps {
 			if lane == 0 {
 				slot, full := line.Produce(t, height*128)
-				gpu.CopyTile(t, tile[slot*height:], a, step*64, 0, full)
-				gpu.CopyTile(t, tile[slot*height+rows:], b, step*64, 0, full)
+				gpu.CopyTile(t, tile[slot*height:], a, step*64, 0, 0, full)
+				gpu.CopyTile(t, tile[slot*height+rows:], b, step*64, 0, 0, full)
 			}
 		}
 		return
@@ -80,7 +80,7 @@ func Product(t *gpu.Thread, a, b, c gpu.Tiles[gpu.BFloat16], steps int32, mistak
 		gpu.FenceShared(t)
 		gpu.WarpBarrier(t)
 		if lane == 0 {
-			gpu.StoreTile(t, c, 0, twice*rows+int32(warp*16), to)
+			gpu.StoreTile(t, c, 0, int32(warp*16), twice, to)
 			if mistake != NoStoreWait && (mistake != StoreTooEarly || twice == 1) {
 				gpu.StoreWait(t, 0)
 			}
@@ -101,9 +101,9 @@ func Rows(t *gpu.Thread, a, b gpu.Tiles[gpu.Float16], c []float32) {
 	line := gpu.NewPipeline(t, bars[:1], bars[1:2], 1)
 	if t.Rank() == 0 {
 		_, full := line.Produce(t, 192*128)
-		gpu.CopyTile(t, tile, a, 0, 0, full)
-		gpu.CopyTile(t, tile[64:], b, 0, 0, full)
-		gpu.CopyTile(t, tile[128:], b, 64, 0, full)
+		gpu.CopyTile(t, tile, a, 0, 0, 0, full)
+		gpu.CopyTile(t, tile[64:], b, 0, 0, 0, full)
+		gpu.CopyTile(t, tile[128:], b, 64, 0, 0, full)
 		bars[0].Wait(t, 0)
 	} else {
 		line.Consume(t)
@@ -162,8 +162,8 @@ func each[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, a, b gp
 		if t.Rank() == 0 {
 			_, full := line.Produce(t, height*128)
 			cols := int32(128 / unsafe.Sizeof(*new(T)))
-			gpu.CopyTile(t, tile, a, step*cols, 0, full)
-			gpu.CopyTile(t, tile[rows:], b, step*cols, 0, full)
+			gpu.CopyTile(t, tile, a, step*cols, 0, 0, full)
+			gpu.CopyTile(t, tile[rows:], b, step*cols, 0, 0, full)
 		}
 		bars[0].Wait(t, uint32(step)&1)
 		gpu.WGMMAFence(t)
