@@ -5,7 +5,10 @@ package nvrtc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -160,6 +163,32 @@ func TestLinkerTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	assert.Zero(t, left())
+}
+
+// nvJitLink ends the process where calls of one link come from two threads: a goroutine has to stay on its own meanwhile.
+func TestLinkerStaysOnItsThread(t *testing.T) {
+	l, left := fakeLinker(t, "off", "-DTAKES=200")
+	var done atomic.Bool
+	var busy, wg sync.WaitGroup
+	for range 2 * goruntime.GOMAXPROCS(0) { // they take the place of a goroutine that is in a call
+		busy.Go(func() {
+			for !done.Load() {
+				goruntime.Gosched()
+			}
+		})
+	}
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 4 {
+				_, err := l.Link(t.Context(), cubin90, lto(fmt.Sprint(i), fmt.Sprint(j), "a", "b"))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	done.Store(true)
+	busy.Wait()
 	assert.Zero(t, left())
 }
 

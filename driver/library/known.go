@@ -101,7 +101,8 @@ var NCCL = Description{
 	Linux:    Names{Files: []string{"libnccl.so.2"}, Wheels: []string{"nvidia/nccl/lib"}},
 }
 
-// NVJITLINK links code. There is none before CUDA 12. Package nvrtc calls it.
+// NVJITLINK links code. There is none before CUDA 12. Package nvrtc calls it. Who calls it by hand makes all calls of one link on one thread,
+// between runtime.LockOSThread and UnlockOSThread of Go: it ends the process else.
 var NVJITLINK = Description{
 	Name:     "nvJitLink",
 	Purpose:  "link LTO-IR",
