@@ -33,16 +33,17 @@ func (Decode[T]) kernelFour(t *gpu.Thread, s tiles.Decoding, out, q, keys, value
 	tiles.Decode(t, 4, s, out, q, keys, values, lengths, results, partials)
 }
 
-//purecuda:kernel block=128 checks=off
+//purecuda:kernel checks=off registers=64
 func (Decode[T]) kernelMerge(t *gpu.Thread, s tiles.Decoding, out []T, results []float32, partials []tiles.Partial) {
 	tiles.Merge(t, s, out, results, partials)
 }
 
-// decodeParts divides the rows of a cache, so that there are some 512 blocks. It does not ask the device, so that all have the same order.
+// decodeParts divides the rows of a cache, so that there are some 2,048 blocks, or more of 1,024 rows: all multiprocessors have work up to the end.
+// It does not ask the device, so that all have the same order.
 func decodeParts(sequences, capacity int, h Heads) (parts, rows int) {
-	const blocks = 512
+	const blocks, most = 2048, 1024
 	each := sequences * h.Keys * ceil(h.Heads/h.Keys, decodeHeads(h))
-	parts = max(1, min(blocks/max(1, each), ceil(capacity, tiles.DecodeRows)))
+	parts = max(1, min(blocks/max(1, each), ceil(capacity, tiles.DecodeRows)), ceil(capacity, most))
 	rows = ceil(ceil(capacity, parts), tiles.DecodeRows) * tiles.DecodeRows
 	return ceil(capacity, rows), rows
 }
@@ -140,7 +141,7 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 	sliceOf(&args, out.Ref, true)
 	sliceOf(&args, results, false)
 	sliceOf(&args, partials, false)
-	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(h.Heads), Y: uint32(q.Rows)}, Block: runtime.Dim3{X: tiles.DecodeThreads}}
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(h.Heads), Y: uint32(q.Rows)}, Block: runtime.Dim3{X: uint32(tiles.DecodeMergeThreads(d.Parts))}}
 	return k.k.Launch(k.first+2, s, shape, args...)
 }
 

@@ -231,13 +231,29 @@ func TestHalves(t *testing.T) {
 		d.Same(t, "Narrow", gpu.Shape1D(2048, 32), func(t *gpu.Thread, a []any) {
 			lang.Narrow(t, as[[]gpu.Float16](a, 0), as[[]gpu.BFloat16](a, 1), as[f32](a, 2))
 		}, make([]gpu.Float16, 2048), make([]gpu.BFloat16, 2048), x)
+		d.Same(t, "Eight", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) {
+			lang.Eight(t, as[[][8]gpu.Float16](a, 0), as[[][8]uint16](a, 1))
+		}, many(64, func() (v [8]gpu.Float16) {
+			for e := range v {
+				v[e] = gpu.Float16FromBits(uint16(r.Uint32()))
+			}
+			return v
+		}), many(64, func() (v [8]uint16) {
+			for e := range v {
+				v[e] = uint16(r.Uint32())
+			}
+			return v
+		}))
 		small := func() float32 { return float32(r.NormFloat64()) * 4 }
 		d.Same(t, "Packed", gpu.Shape1D(256, 32), func(t *gpu.Thread, a []any) {
 			lang.Packed(t, as[[]gpu.Float16](a, 0), as[[]gpu.Float16](a, 1), as[[]gpu.BFloat16](a, 2), as[[]gpu.BFloat16](a, 3))
 		}, make([]gpu.Float16, 2048), many(2048, func() gpu.Float16 { return gpu.ToFloat16(small()) }),
 			make([]gpu.BFloat16, 2048), many(2048, func() gpu.BFloat16 { return gpu.ToBFloat16(small()) }))
 	})
-	code := ptx(t, langFolder, compile.Options{Arch: 90, Checks: compile.ChecksOff}, "Packed")
+	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Eight")
+	assert.Equal(t, 2, strings.Count(code, "ld.global.v4.u32"), "eight numbers of 16 bits are one load")
+	assert.Equal(t, 2, strings.Count(code, "st.global.v4.u32"), "and one store")
+	code = ptx(t, langFolder, compile.Options{Arch: 90, Checks: compile.ChecksOff}, "Packed")
 	assert.Contains(t, code, "ld.global.v4.u32")
 	for _, op := range []string{"add.rn.f16x2", "sub.rn.bf16x2", "mul.rn.bf16x2", "fma.rn.f16x2", "fma.rn.bf16x2", "cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32"} {
 		assert.Equal(t, 1, strings.Count(code, op), op)

@@ -248,11 +248,17 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 		var leaves []val
 		for _, p := range list {
 			var rs []string
-			for range p.n {
+			for range min(p.n, 4) {
 				r := k.reg(kindOf(p.t))
 				leaves, rs = append(leaves, r), append(rs, r.r)
 			}
 			k.emitLoad(p.of(), rs, offset(x, p.off).p)
+			if p.n == 8 {
+				leaves = leaves[:len(leaves)-4]
+				for _, r := range rs {
+					leaves = append(leaves, k.pure("and.b32", k32, r, "65535"), k.pure("shr.u32", k32, r, "16"))
+				}
+			}
 		}
 		return rebuild(k.zero(t), &leaves)
 	}
@@ -346,6 +352,10 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 				rs = append(rs, k.register(e).r)
 			}
 			leaves = leaves[p.n:]
+			for i := range p.n / 8 * 4 {
+				rs[i] = k.pure("prmt.b32", k32, rs[2*i], rs[2*i+1], "21520").r
+			}
+			rs = rs[:min(p.n, 4)]
 			text := rs[0]
 			if p.n > 1 {
 				text = "{" + strings.Join(rs, ", ") + "}"

@@ -52,16 +52,17 @@ var libraries = map[string]func() (library, error){}
 
 // libraryOptions are by the names of libraries. A name with a target behind it is a folder, compiled for that target.
 var libraryOptions = map[string]compile.Options{
-	"primitives":   {Arch: 75, Checks: compile.ChecksOff},
-	"across":       {Arch: 75, Checks: compile.ChecksOff},
-	"catalogue":    {Arch: 75, Checks: compile.ChecksOff},
-	"narrow":       {Arch: 75, Checks: compile.ChecksOff},
-	"failing":      {Arch: 75, Checks: compile.ChecksReport},
-	"transformer":  {Arch: 75, Checks: compile.ChecksOff},
-	"products":     {Arch: 80, Checks: compile.ChecksOff},
-	"float8":       {Arch: 89, Checks: compile.ChecksOff},
-	"fused sm_80":  {Arch: 80, Checks: compile.ChecksOff},
-	"fused sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
+	"primitives":        {Arch: 75, Checks: compile.ChecksOff},
+	"across":            {Arch: 75, Checks: compile.ChecksOff},
+	"catalogue":         {Arch: 75, Checks: compile.ChecksOff},
+	"narrow":            {Arch: 75, Checks: compile.ChecksOff},
+	"failing":           {Arch: 75, Checks: compile.ChecksReport},
+	"transformer":       {Arch: 75, Checks: compile.ChecksOff},
+	"transformer sm_80": {Arch: 80, Checks: compile.ChecksOff},
+	"products":          {Arch: 80, Checks: compile.ChecksOff},
+	"float8":            {Arch: 89, Checks: compile.ChecksOff},
+	"fused sm_80":       {Arch: 80, Checks: compile.ChecksOff},
+	"fused sm_90a":      {Arch: 90, Only: true, Checks: compile.ChecksOff},
 
 	"products sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
 	"float8 sm_90a":   {Arch: 90, Only: true, Checks: compile.ChecksOff},

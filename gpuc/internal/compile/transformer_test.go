@@ -99,7 +99,13 @@ func normed[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, center bool, 
 	if out.Ref != dx.Ref {
 		same(p.t, x, rowsOf(p, dx), what) // x, with what was added
 	}
-	for i := range rows {
+	normNear(p.t, what, center, cols, x, weight, want, got, epsilon)
+}
+
+// normNear compares a norm of x, with what was added, with the CPU's.
+func normNear[T gpu.Float](t *testing.T, what string, center bool, cols int, x, weight, want, got []T, epsilon float32) {
+	t.Helper()
+	for i := range len(x) / cols {
 		row, mean, squares, most := x[i*cols:][:cols], 0.0, 0.0, 0.0
 		for _, v := range row {
 			if center {
@@ -116,7 +122,7 @@ func normed[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, center bool, 
 			if weight != nil {
 				w = math.Abs(float64(gpu.Float32(weight[j])))
 			}
-			require.InDelta(p.t, y, float64(gpu.Float32(got[i*cols+j])), (1+most)*w*0x1p-20+step[T](y)*2, "%s: row %d, column %d", what, i, j)
+			require.InDelta(t, y, float64(gpu.Float32(got[i*cols+j])), (1+most)*w*0x1p-20+step[T](y)*2, "%s: row %d, column %d", what, i, j)
 		}
 	}
 }
@@ -136,21 +142,28 @@ func softened[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, rows, cols 
 	require.NoError(p.t, kernels.Softmax[T]{}.Of(p.of("Softmax"+of)).Launch(p.s, out, dx, scale, causal), what)
 	require.NoError(p.t, kernels.SoftmaxCPU(rows, cols, want, x, scale, causal))
 	got := rowsOf(p, out)
+	softmaxNear(p.t, what, cols, x, want, got, scale)
 	for i := range rows {
+		for j := cols - rows + i + 1; causal && j < cols; j++ {
+			require.Zero(p.t, gpu.Float32(got[i*cols+j]), what)
+		}
+	}
+}
+
+// softmaxNear compares a softmax with the CPU's.
+func softmaxNear[T gpu.Float](t *testing.T, what string, cols int, x, want, got []T, scale float32) {
+	t.Helper()
+	for i := range len(x) / cols {
 		most, sum := 0.0, 0.0
 		for j := range cols {
 			most = max(most, math.Abs(float64(scale)*float64(gpu.Float32(x[i*cols+j]))))
-			z := float64(gpu.Float32(got[i*cols+j]))
-			sum += z
-			if causal && j > cols-rows+i {
-				require.Zero(p.t, z, what)
-			}
+			sum += float64(gpu.Float32(got[i*cols+j]))
 		}
 		for j := range cols {
 			y, z := float64(gpu.Float32(want[i*cols+j])), float64(gpu.Float32(got[i*cols+j]))
-			require.InDelta(p.t, y, z, (1+most)*y*0x1p-20+step[T](y)*2+0x1p-149, "%s: row %d, column %d", what, i, j)
+			require.InDelta(t, y, z, (1+most)*y*0x1p-20+step[T](y)*2+0x1p-149, "%s: row %d, column %d", what, i, j)
 		}
-		require.InDelta(p.t, 1, sum, 0.02, what)
+		require.InDelta(t, 1, sum, 0.02, what)
 	}
 }
 
@@ -180,9 +193,15 @@ func decoded[T gpu.Half](p *primitivesIn, r *rand.Rand, of string) {
 	}
 	require.NoError(p.t, decode.Launch(p.s, matrixOf(p, r, q, sequences, cols), matrixOf(p, r, k, rows, keyCols), matrixOf(p, r, v, rows, keyCols), out, onIt, h, scratch), what)
 	require.NoError(p.t, kernels.DecodeCPU(sequences, q, k, v, want, lengths, h))
-	for i, x := range rowsOf(p, out) {
+	decodeNear(p.t, what, want, rowsOf(p, out))
+}
+
+// decodeNear compares what Decode gives with the CPU's.
+func decodeNear[T gpu.Half](t *testing.T, what string, want, got []T) {
+	t.Helper()
+	for i, x := range got {
 		y := float64(gpu.Float32(want[i]))
-		require.InDelta(p.t, y, float64(gpu.Float32(x)), 1e-4+step[T](y)*2, "%s: element %d", what, i)
+		require.InDelta(t, y, float64(gpu.Float32(x)), 1e-4+step[T](y)*2, "%s: element %d", what, i)
 	}
 }
 

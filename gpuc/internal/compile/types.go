@@ -89,7 +89,7 @@ func fromGPU(t types.Type, names ...string) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == gpuPackage && slices.Contains(names, n.Obj().Name())
 }
 
-// piece is what one instruction loads or stores of a struct or an array: one, two or four numbers of a type.
+// piece is what one instruction loads or stores of a struct or an array: one, two or four numbers of a type, or eight of 16 bits as four words.
 type piece struct {
 	t   *types.Basic
 	n   int
@@ -98,8 +98,11 @@ type piece struct {
 
 // of is the end of the name of the instruction.
 func (p piece) of() string {
-	if p.n == 1 {
+	switch p.n {
+	case 1:
 		return "." + mem(p.t)
+	case 8:
+		return ".v4.u32"
 	}
 	return fmt.Sprintf(".v%d.%s", p.n, mem(p.t))
 }
@@ -126,11 +129,14 @@ func (p *ptr) vectors(t types.Type) (list []piece) {
 	}
 	several := false
 	for i := 0; i < len(leaves); {
-		n := min(16/int(first.size), 4, len(leaves)-i)
-		if n == 3 {
+		off, left := leaves[i].off, len(leaves)-i
+		n := min(16/int(first.size), 4, left)
+		switch {
+		case n == 3:
 			n = 2
+		case first.t.Kind() == types.Uint16 && left >= 8:
+			n = 8
 		}
-		off := leaves[i].off
 		for ; n > 1; n /= 2 {
 			if size := int64(n) * first.size; max(1, p.align)%size == 0 && (p.off+off)%size == 0 {
 				break

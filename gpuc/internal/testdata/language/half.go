@@ -53,6 +53,21 @@ func Narrow(t *gpu.Thread, f []gpu.Float16, b []gpu.BFloat16, x []float32) {
 	}
 }
 
+// Eight has eight numbers of 16 bits in a load and in a store.
+//
+//purecuda:kernel
+func Eight(t *gpu.Thread, x [][8]gpu.Float16, y [][8]uint16) {
+	i := t.GlobalX()
+	v, w := x[i], y[i]
+	for e := range v {
+		w[e] += uint16(e) * 0x2357
+	}
+	for e := range 4 {
+		v[e], v[7-e] = v[7-e], v[e]
+	}
+	x[i], y[i] = v, w
+}
+
 // Packed has two floats of 16 bits at once, and eight of them in a load.
 //
 //purecuda:kernel
