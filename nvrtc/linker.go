@@ -135,8 +135,8 @@ var inputTypes = map[driver.LinkKind]int32{
 	driver.LinkCubin: 1, driver.LinkPTX: 2, driver.LinkLTOIR: 3, driver.LinkFatbin: 4, driver.LinkObject: 5, driver.LinkLibrary: 6,
 }
 
-// link calls nvJitLink, which keeps what it needs for a link in the thread that has made it: calls on another one, where the goroutine
-// may come to after a call, corrupt memory and end the process (seen with 12.4 and 13.0, in C too).
+// link calls nvJitLink on one thread. It keeps something of a link in the thread that has made it, and a call on another one corrupts memory.
+// That ends the process, in C too (12.4 and 13.0).
 func (l *Linker) link(t Target, parts []driver.LinkPart, options []string) (*Artifact, error) {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
