@@ -93,6 +93,21 @@ func TestHardwareGemmBesideCPU(t *testing.T) {
 	require.NoError(t, err)
 	exactProducts(t, b, [][3]int{{35, 662, 658}, {32, 628, 548}, {1333, 733, 838}, {741, 198, 802}, {64, 640, 1024}, {128, 128, 1000}, {67, 130, 4000}},
 		[][3]int{{1259, 549, 792}, {35, 662, 658}, {741, 198, 802}})
+	count := 0
+	t.Run("batches", func(t *testing.T) { batches(t, b, func() int { count++; return count }) }) // nobody counts launches there
+	k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	require.NoError(t, err)
+	defer k.Close()
+	for _, c := range []struct {
+		m, n, k int
+		g       GemmShape
+	}{
+		{130, 200, 264, GemmShape{Batch: 70}}, {1, 1, 1, GemmShape{Batch: 3000}}, {197, 197, 64, GemmShape{Batch: 48}}, {300, 520, 72, GemmShape{Batch: 17, TransposedB: true}}, {65, 257, 4100, GemmShape{Batch: 5, InParts: true}},
+		{16, 1000, 4096, GemmShape{InParts: true}}, {1, 4096, 2048, GemmShape{InParts: true}}, {64, 777, 3000, GemmShape{InParts: true}}, {63, 129, 2056, GemmShape{Batch: 6, InParts: true}},
+		{777, 16, 5000, GemmShape{InParts: true}}, {500, 900, 2100, GemmShape{InParts: true}}, {128, 512, 16384, GemmShape{InParts: true}},
+	} {
+		exactProduct(t, b, k, c.m, c.n, c.k, c.g)
+	}
 }
 
 // TestGemmBesideCPU has smaller ones on the simulated driver.

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -153,50 +154,58 @@ func TestGemmBatch(t *testing.T) {
 	one := drivertest.H100()
 	one.Name, one.SMs = "one multiprocessor", 1 // each product fills it
 	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100(), one} {
-		b, sim := gemmDriver(t, d)
-		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
-		require.NoError(t, err)
-		for i, c := range []struct {
-			m, n, k, batch int
-			side, same     bool // results side by side; one B for all
-		}{{1, 1, 1, 2, false, false}, {70, 36, 45, 3, false, false}, {9, 17, 20, 4, true, false}, {130, 132, 33, 2, false, true}, {16, 64, 64, 3, true, true}, {5, 6, 7, 1, false, false}} {
-			t.Run(fmt.Sprint(d.Name, c), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(uint64(i), 7))
-				up := func(n int) int { return (n + 7) / 8 * 8 }
-				pa, pb, pc := up(c.k), up(c.k)+8, up(c.n)+8
-				g := GemmShape{Batch: c.batch, StrideA: c.m*pa + 8, StrideB: c.n * pb, StrideC: c.m*pc + 16}
-				if c.side {
-					g.StrideC, pc = up(c.n), up(c.n)*c.batch+8
-				}
-				if c.same {
-					g.StrideB = 0
-				}
-				x := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideA+c.m*pa)
-				w := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideB+c.n*pb)
-				want := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideC+c.m*pc)
-				dx, dw, dc := upload(t, b.Stream, x), upload(t, b.Stream, w), upload(t, b.Stream, want)
-				launches := sim.Calls("cuLaunchKernel")
-				require.NoError(t, k.Launch(b.Stream, Matrix[gpu.BFloat16]{dx, c.m, c.k, pa}, Matrix[gpu.BFloat16]{dw, c.n, c.k, pb}, Matrix[gpu.BFloat16]{dc, c.m, c.n, pc}, g))
-				require.Equal(t, launches+1, sim.Calls("cuLaunchKernel"))
-				got := download(t, b.Stream, dc)
-				for of := range c.batch {
-					for i := range c.m {
-						for j := range c.n {
-							var sum float32
-							for e := range c.k {
-								sum += x[of*g.StrideA+i*pa+e].Float32() * w[of*g.StrideB+j*pb+e].Float32()
-							}
-							want[of*g.StrideC+i*pc+j] = gpu.ToBFloat16(sum)
+		t.Run(d.Name, func(t *testing.T) {
+			b, sim := gemmDriver(t, d)
+			batches(t, b, func() int { return sim.Calls("cuLaunchKernel") })
+		})
+	}
+}
+
+// batches compares batches with plain loops. launches counts them.
+func batches(t *testing.T, b *runtime.Backend, launches func() int) {
+	k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Close()) }()
+	for i, c := range []struct {
+		m, n, k, batch int
+		side, same     bool // results side by side; one B for all
+	}{{1, 1, 1, 2, false, false}, {70, 36, 45, 3, false, false}, {9, 17, 20, 4, true, false}, {130, 132, 33, 2, false, true}, {16, 64, 64, 3, true, true}, {5, 6, 7, 1, false, false}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(i), 7))
+			up := func(n int) int { return (n + 7) / 8 * 8 }
+			pa, pb, pc := up(c.k), up(c.k)+8, up(c.n)+8
+			g := GemmShape{Batch: c.batch, StrideA: c.m*pa + 8, StrideB: c.n * pb, StrideC: c.m*pc + 16}
+			if c.side {
+				g.StrideC, pc = up(c.n), up(c.n)*c.batch+8
+			}
+			if c.same {
+				g.StrideB = 0
+			}
+			x := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideA+c.m*pa)
+			w := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideB+c.n*pb)
+			want := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideC+c.m*pc)
+			dx, dw, dc := upload(t, b.Stream, x), upload(t, b.Stream, w), upload(t, b.Stream, want)
+			defer func() { assert.NoError(t, errors.Join(dx.Close(), dw.Close(), dc.Close())) }()
+			before := launches()
+			require.NoError(t, k.Launch(b.Stream, Matrix[gpu.BFloat16]{dx, c.m, c.k, pa}, Matrix[gpu.BFloat16]{dw, c.n, c.k, pb}, Matrix[gpu.BFloat16]{dc, c.m, c.n, pc}, g))
+			require.Equal(t, before+1, launches())
+			got := download(t, b.Stream, dc)
+			for of := range c.batch {
+				for i := range c.m {
+					for j := range c.n {
+						var sum float32
+						for e := range c.k {
+							sum += x[of*g.StrideA+i*pa+e].Float32() * w[of*g.StrideB+j*pb+e].Float32()
 						}
-						if after := of*g.StrideC + i*pc + c.n; c.n&1 == 1 && got[after].Float32() == 0 {
-							want[after] = got[after]
-						}
+						want[of*g.StrideC+i*pc+j] = gpu.ToBFloat16(sum)
+					}
+					if after := of*g.StrideC + i*pc + c.n; c.n&1 == 1 && got[after].Float32() == 0 {
+						want[after] = got[after]
 					}
 				}
-				require.Equal(t, want, got)
-			})
-		}
-		require.NoError(t, k.Close())
+			}
+			require.Equal(t, want, got)
+		})
 	}
 }
 

@@ -118,6 +118,11 @@ func BenchmarkHardwareKernels(b *testing.B) {
 		{512, 512, 512, kernels.GemmShape{Batch: 64}}, {128, 128, 128, kernels.GemmShape{Batch: 512}}, {2048, 2048, 128, kernels.GemmShape{Batch: 32}}, {2048, 128, 2048, kernels.GemmShape{Batch: 32, TransposedB: true}},
 		{4096, 4096, 4096, kernels.GemmShape{TransposedA: true}}, {4096, 4096, 4096, kernels.GemmShape{TransposedB: true}}, {4096, 4096, 4096, kernels.GemmShape{TransposedA: true, TransposedB: true}},
 		{16, 4096, 4096, kernels.GemmShape{}}, {16, 4096, 4096, kernels.GemmShape{InParts: true}}, {128, 512, 16384, kernels.GemmShape{}}, {128, 512, 16384, kernels.GemmShape{InParts: true}},
+		// Layers: of images with 197 rows each, projections of few and of many rows, heads, and odd sizes.
+		{6304, 768, 768, kernels.GemmShape{}}, {6304, 3072, 768, kernels.GemmShape{}}, {197, 3072, 768, kernels.GemmShape{}}, {2048, 11008, 4096, kernels.GemmShape{}}, {1000, 1000, 1000, kernels.GemmShape{}}, {333, 5000, 1016, kernels.GemmShape{}},
+		{197, 200, 64, kernels.GemmShape{Batch: 384}}, {1024, 64, 1024, kernels.GemmShape{Batch: 96}}, {256, 768, 768, kernels.GemmShape{Batch: 12}},
+		{4, 4096, 4096, kernels.GemmShape{InParts: true}}, {64, 4096, 4096, kernels.GemmShape{InParts: true}}, {16, 1024, 8192, kernels.GemmShape{InParts: true}}, {16, 11008, 4096, kernels.GemmShape{InParts: true}},
+		{128, 4096, 4096, kernels.GemmShape{InParts: true}}, {512, 1024, 8192, kernels.GemmShape{InParts: true}}, {8192, 64, 4096, kernels.GemmShape{InParts: true}}, {4096, 64, 8192, kernels.GemmShape{InParts: true}},
 	} {
 		b.Run("shape="+g.String(), func(b *testing.B) {
 			sides, _ := gemmSides(bench{b, on.api, on.s, on.h}, k, g)
