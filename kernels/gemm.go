@@ -95,6 +95,17 @@ func (g GemmShape) parts(m, n, k, size int) (parts, part int) {
 	return ceil(k, part), part
 }
 
+// turned reports whether compute capability 9.0 computes the transpose of C in parts: rows of B fill tiles that few rows of A would not.
+func (g GemmShape) turned(m, n, parts int) bool { return parts > 1 && m <= 64 && n > 64 && n&1 == 0 }
+
+// pairs is how many pairs of sums a product has, of C or of its transpose.
+func (g GemmShape) pairs(m, n, parts int) int {
+	if g.turned(m, n, parts) {
+		return max(m*ceil(n, 2), n*ceil(m, 2))
+	}
+	return m * ceil(n, 2)
+}
+
 // unit is what pitches and strides of elements of so many bytes are multiples of.
 func unit(size int) int { return max(8, 16/size) }
 
@@ -115,7 +126,7 @@ func (g GemmShape) scratch(m, n, k, size int) int {
 		add(g.matrices(g.StrideB), n, ceil(k, unit(size))*unit(size), size)
 	}
 	if parts, _ := g.parts(m, n, k, size); parts > 1 {
-		add(parts, g.Batch, m, ceil(n, 2), 8)
+		add(parts, g.Batch, g.pairs(m, n, parts), 8)
 	}
 	if total >= math.MaxInt {
 		return math.MaxInt
@@ -175,7 +186,7 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	if err != nil {
 		return err
 	}
-	return gemmInParts(space, g, a, c, func(sums *runtime.Ref[float32]) error {
+	return gemmInParts(space, g, last > 1, a, c, func(sums *runtime.Ref[float32]) error {
 		if last == 1 { // compute capability 8.0
 			shape, args, err := gemmArgs(g, a, b, c, sums)
 			if err != nil {
@@ -191,24 +202,24 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	}, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last].Launch(s, shape, args...) })
 }
 
-// gemmInParts calls launch with memory for the sums of parts, and then merge. Where a product has no parts, the sums are nil.
-func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, a Matrix[T], c Matrix[R], launch func(sums *runtime.Ref[float32]) error, merge func(shape runtime.Shape, args ...runtime.Arg) error) error {
+// gemmInParts calls product with memory for the sums of parts, and then merge. Where there are no parts, the sums are nil. hopper says that product is
+// for compute capability 9.0.
+func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, hopper bool, a Matrix[T], c Matrix[R], product func(sums *runtime.Ref[float32]) error, merge func(shape runtime.Shape, args ...runtime.Arg) error) error {
 	parts, _ := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
 	if parts == 1 {
-		return launch(nil)
+		return product(nil)
 	}
-	pairs := c.Rows * ceil(c.Cols, 2)
-	sums, err := cut[float32](space, parts*g.Batch*2*pairs) // or of int32
+	sums, err := cut[float32](space, parts*g.Batch*2*g.pairs(c.Rows, c.Cols, parts)) // or of int32
 	if err != nil {
 		return err
 	}
-	if err := launch(sums); err != nil {
+	if err := product(sums); err != nil {
 		return err
 	}
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(pairs, gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
-	return merge(shape, runtime.In(sums), runtime.Value(sums.Len()/2), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
-		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts))
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(c.Rows*ceil(c.Cols, 2), gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
+	return merge(shape, runtime.In(sums), runtime.Value(sums.Len()), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
+		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts), launch.Bool(hopper && g.turned(c.Rows, c.Cols, parts)))
 }
 
 // gemmSums are sums as a slice whose elements have so many numbers, which may be none.
@@ -352,8 +363,12 @@ func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, fi
 	for parts > 1 && !hopper.InParts(gemmWidths[first].cols) {
 		first++
 	}
+	m, n := c.Rows, c.Cols
+	if g.turned(m, n, parts) {
+		m, n, a, b, g.StrideA, g.StrideB = n, m, b, a, g.StrideB, g.StrideA
+	}
 	processors := max(1, ctx.Device().Multiprocessors)
-	width, count := hopperTiles(first, c.Rows, c.Cols, g.Batch*parts, processors)
+	width, count := hopperTiles(first, m, n, g.Batch*parts, processors)
 	if count > maxGrid-processors { // so that no block counts further than int32
 		return 0, shape, nil, invalidArgument("Gemm: %d products of %d x %d elements are %d tiles, at most %d", g.Batch, c.Rows, c.Cols, count, maxGrid-processors)
 	}
@@ -363,7 +378,7 @@ func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, fi
 	if err := cmp.Or(errA, errB); err != nil {
 		return 0, shape, nil, err
 	}
-	size := hopper.Size{M: int32(c.Rows), N: int32(c.Cols), K: int32(a.Cols), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
+	size := hopper.Size{M: int32(m), N: int32(n), K: int32(a.Cols), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
 	return width, shape, append([]runtime.Arg{tilesA.In(), tilesB.In(), runtime.Struct(&size)}, gemmSums(sums, 2)...), nil
 }

@@ -103,7 +103,7 @@ func TestHardwareGemmBesideCPU(t *testing.T) {
 		g       GemmShape
 	}{
 		{130, 200, 264, GemmShape{Batch: 70}}, {1, 1, 1, GemmShape{Batch: 3000}}, {197, 197, 64, GemmShape{Batch: 48}}, {300, 520, 72, GemmShape{Batch: 17, TransposedB: true}}, {65, 257, 4100, GemmShape{Batch: 5, InParts: true}},
-		{16, 1000, 4096, GemmShape{InParts: true}}, {1, 4096, 2048, GemmShape{InParts: true}}, {64, 777, 3000, GemmShape{InParts: true}}, {63, 129, 2056, GemmShape{Batch: 6, InParts: true}},
+		{16, 1000, 4096, GemmShape{InParts: true}}, {1, 4096, 2048, GemmShape{InParts: true}}, {64, 777, 3000, GemmShape{InParts: true}}, {64, 776, 3000, GemmShape{InParts: true}}, {33, 130, 2056, GemmShape{Batch: 6, InParts: true}}, {63, 129, 2056, GemmShape{Batch: 6, InParts: true}},
 		{777, 16, 5000, GemmShape{InParts: true}}, {500, 900, 2100, GemmShape{InParts: true}}, {128, 512, 16384, GemmShape{InParts: true}},
 	} {
 		exactProduct(t, b, k, c.m, c.n, c.k, c.g)

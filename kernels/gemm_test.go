@@ -359,7 +359,7 @@ func TestGemmInParts(t *testing.T) {
 		b := gemmDevice(t, d)
 		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
 		require.NoError(t, err)
-		for _, c := range [][4]int{{3, 5, 2048, 1}, {130, 6, 2100, 2}, {1, 1, 8200, 3}} {
+		for _, c := range [][4]int{{3, 5, 2048, 1}, {130, 6, 2100, 2}, {1, 1, 8200, 3}, {3, 70, 2100, 2}, {5, 130, 2048, 1}} {
 			m, n, depth, batch := c[0], c[1], c[2], c[3]
 			for _, sharp := range []bool{true, false} {
 				t.Run(fmt.Sprint(d.Name, c, sharp), func(t *testing.T) {
@@ -479,7 +479,7 @@ func TestGemmScratch(t *testing.T) {
 		want    int
 	}{
 		{5, 7, 9, GemmShape{}, 0}, {5, 7, 9, GemmShape{InParts: true}, 0}, {5, 7, 9, GemmShape{TransposedA: true, StrideA: 8}, 256}, {100, 7, 9, GemmShape{TransposedA: true}, 3328},
-		{100, 10, 9, GemmShape{TransposedB: true, TransposedA: true}, 3328 + 512}, {1, 3, 2048, GemmShape{InParts: true}, 256}, {100, 3, 2048, GemmShape{InParts: true}, 4 * 100 * 4 * 4},
+		{100, 10, 9, GemmShape{TransposedB: true, TransposedA: true}, 3328 + 512}, {1, 3, 2048, GemmShape{InParts: true}, 256}, {100, 3, 2048, GemmShape{InParts: true}, 4 * 100 * 4 * 4}, {3, 70, 2048, GemmShape{InParts: true}, 4608},
 		{100, 3, 2048, all, 3*100*2048*2 + 3*3*2048*2 + 3*4*100*4*4},
 		{0, 7, 9, all, 0}, {5, 7, 0, all, 0}, {5, 7, -1, all, 0}, {5, 7, 9, GemmShape{Batch: -1, TransposedA: true}, 0}, {maxGemm, maxGemm, maxGemm, GemmShape{TransposedA: true, Batch: maxBatch, StrideA: 8}, math.MaxInt},
 	} {

@@ -53,8 +53,8 @@ func (GemmWith[T, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, col
 }
 
 //purecuda:kernel block=256 checks=off arch=sm_80
-func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums [][2]float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
-	gemm.Add(t, gemm.Activated[T, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
+func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32, turned bool) {
+	gemm.Add(t, gemm.Activated[T, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts, turned)
 }
 
 // Scratch is that of [Gemm.Scratch].
@@ -104,7 +104,7 @@ func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k p
 	if err != nil {
 		return err
 	}
-	return gemmInParts(space, g, a, c, func(sums *runtime.Ref[float32]) error {
+	return gemmInParts(space, g, k.k.Has(k.first+1), a, c, func(sums *runtime.Ref[float32]) error {
 		if !k.k.Has(k.first + 1) {
 			shape, args, err := gemmArgs(g, a, b, c, sums)
 			if err != nil {
@@ -187,8 +187,8 @@ func (GemmTo[T, S, R, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows,
 }
 
 //purecuda:kernel block=256 checks=off arch=sm_80
-func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums [][2]S, c [][2]R, m, n, pitchC int32, strideC int, parts int32) {
-	gemm.Add(t, gemm.Finished[S, R, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
+func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums []S, c [][2]R, m, n, pitchC int32, strideC int, parts int32, turned bool) {
+	gemm.Add(t, gemm.Finished[S, R, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts, turned)
 }
 
 // Scratch is that of [Gemm.Scratch].

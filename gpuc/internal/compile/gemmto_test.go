@@ -28,7 +28,7 @@ func productTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.F
 	k := kernels.GemmTo[T, S, R, F]{}.Of(p.of(name))
 	shapes := [][3]int{{1, 1, 1}, {67, 131, 45}, {130, 7, 200}, {9, 21, 2100}, {33, 34, 64}}
 	if strings.HasSuffix(library, "sm_90a") { // tiles of each width
-		shapes = [][3]int{{70, 37, 300}, {33, 121, 145}, {130, 250, 200}, {9, 21, 2100}}
+		shapes = [][3]int{{70, 37, 300}, {33, 121, 145}, {130, 250, 200}, {9, 70, 2100}}
 	}
 	loops := number != nil && !device.Hardware() // which take long for what is large
 	if device.Hardware() {

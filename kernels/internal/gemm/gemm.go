@@ -255,35 +255,42 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 func even(n int32) int32 { return (n + 1) / 2 * 2 }
 
 // Merge adds up the sums of all parts, in their order, and writes C. The grid has a thread for each pair of elements, along x, and a
-// product for each place along y.
+// product for each place along y. Where turned is set, sums are those of transposed C, and n is even.
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Merge[T gpu.Half](t *gpu.Thread, sums [][2]float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
-	Add(t, Halves[T]{}, sums, c, m, n, pitchC, strideC, parts)
+func Merge[T gpu.Half](t *gpu.Thread, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32, turned bool) {
+	Add(t, Halves[T]{}, sums, c, m, n, pitchC, strideC, parts, turned)
 }
 
 // Add is the body of Merge, as Multiply is that of Product. Four loads are under way at a time, of the last part again where there are fewer.
-func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums [][2]S, c []P, m, n, pitchC int32, strideC int, parts int32) {
-	pairs := int(even(n) / 2)
-	row, pair := t.GlobalX()/pairs, t.GlobalX()%pairs
-	if row >= int(m) {
+func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m, n, pitchC int32, strideC int, parts int32, turned bool) {
+	// Parts have few sums, so that int32 counts them. Threads side by side read numbers side by side.
+	i, pairs := int32(t.GlobalX()), even(n)/2
+	if i >= m*pairs {
 		return
 	}
-	at, next := (t.BlockY()*int(m)+row)*pairs+pair, t.GridDimY()*int(m)*pairs
-	sum := sums[at]
+	row, pair, at, one, all := i/pairs, i%pairs, 2*i, int32(1), 2*m*pairs
+	if turned {
+		row, pair, one = i%m, i/m, even(m)
+		at, all = 2*pair*one+row, n*one
+	}
+	at += int32(t.BlockY()) * all
+	all *= int32(t.GridDimY()) // of a part
+	x, y := sums[at], sums[at+one]
 	//purecuda:unroll 1
 	for p := int32(1); p < parts; p += 4 {
 		var some [4][2]S
-		for i := range int32(4) {
-			some[i] = sums[at+int(min(p+i, parts-1))*next]
+		for j := range int32(4) {
+			from := at + min(p+j, parts-1)*all
+			some[j] = [2]S{sums[from], sums[from+one]}
 		}
-		for i := range int32(4) {
-			if p+i < parts {
-				sum[0], sum[1] = sum[0]+some[i][0], sum[1]+some[i][1]
+		for j := range int32(4) {
+			if p+j < parts {
+				x, y = x+some[j][0], y+some[j][1]
 			}
 		}
 	}
-	c[t.BlockY()*strideC+row*int(pitchC)+pair] = f.Pair(sum[0], sum[1], int32(2*pair))
+	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, 2*pair)
 }
 
 // copier copies what a thread has to copy of one stage after another.

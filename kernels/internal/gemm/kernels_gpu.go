@@ -52,7 +52,7 @@ func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, co
 }
 
 // MergeBFloat16CPU runs the kernel MergeBFloat16 on the CPU, its threads as coroutines (it is generic).
-func MergeBFloat16CPU(shape runtime.Shape, sums [][2]float32, c_ []uint32, m int32, n int32, pitchC int32, strideC int, parts int32) error {
+func MergeBFloat16CPU(shape runtime.Shape, sums []float32, c_ []uint32, m int32, n int32, pitchC int32, strideC int, parts int32, turned bool) error {
 	shape, err := launch.Block("MergeBFloat16", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -60,5 +60,5 @@ func MergeBFloat16CPU(shape runtime.Shape, sums [][2]float32, c_ []uint32, m int
 	if err := launch.Apart("MergeBFloat16", launch.Host("sums", sums, false), launch.Host("c", c_, true)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Merge[gpu.BFloat16](t, sums, c_, m, n, pitchC, strideC, parts) }, nil)
+	return launch.CPU(shape, func(t *gpu.Thread) { Merge[gpu.BFloat16](t, sums, c_, m, n, pitchC, strideC, parts, turned) }, nil)
 }

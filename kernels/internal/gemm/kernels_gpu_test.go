@@ -13,6 +13,6 @@ func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
 		"b439c628b3707c30 ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves",
 		"2f2fa5caf50b9357 Transpose Transpose Turn SizeOf",
-		"aee2cb9c9f382554 MergeBFloat16 Merge Add Pairs even Halves",
+		"633026495c23e65a MergeBFloat16 Merge Add Pairs even Halves",
 	)
 }
