@@ -60,8 +60,14 @@ func (s SharedTile[T]) checked(op string, rows int) {
 	}
 }
 
-// checked fails where a tensor map is refused.
-func (m *Tiles[T]) checked(op string) {
+// stored is how many columns of a row a store may change: 16 bytes at a time.
+func (m *Tiles[T]) stored() int {
+	unit := 16 / elementSize[T]()
+	return (m.Cols + unit - 1) / unit * unit
+}
+
+// checked fails where a tensor map is refused, and where the last row has no memory for so many columns.
+func (m *Tiles[T]) checked(op string, cols int) {
 	switch {
 	case m.Rows < 1 || m.Cols < 1 || m.Box < 1 || m.Box > 256:
 		fault("gpu.%s: a matrix of %d x %d elements with boxes of %d rows: want 1 and more, and boxes to 256", op, m.Rows, m.Cols, m.Box)
@@ -69,15 +75,15 @@ func (m *Tiles[T]) checked(op string) {
 		fault("gpu.%s: the pitch is %d: want a multiple of %d, at least the %d columns", op, m.Pitch, 16/elementSize[T](), m.Cols)
 	case m.Matrices < 0 || m.Matrices > 1 && (m.Stride < 1 || m.Stride*elementSize[T]()%16 != 0):
 		fault("gpu.%s: %d matrices with a stride of %d: want a multiple of %d", op, m.Matrices, m.Stride, 16/elementSize[T]())
-	case len(m.Data) < (max(1, m.Matrices)-1)*m.Stride+(m.Rows-1)*m.Pitch+m.Cols:
-		fault("gpu.%s: %d elements are too few for %d rows with a pitch of %d, in %d matrices with a stride of %d", op, len(m.Data), m.Rows, m.Pitch, max(1, m.Matrices), m.Stride)
+	case len(m.Data) < (max(1, m.Matrices)-1)*m.Stride+(m.Rows-1)*m.Pitch+cols:
+		fault("gpu.%s: %d elements are too few for %d rows of %d with a pitch of %d, in %d matrices with a stride of %d", op, len(m.Data), m.Rows, cols, m.Pitch, max(1, m.Matrices), m.Stride)
 	}
 }
 
 // CopyTile begins to copy a tile of a matrix to shared memory: Box rows from row on, and columns of 128 bytes from col on. The first matrix is 0. What
 // lies outside the matrix is zero. The bytes, 128 of each row, count for b, in the phase that TxBarrier.Expect has announced them for. One thread calls it.
 func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row, matrix int32, b *TxBarrier) {
-	from.checked("CopyTile")
+	from.checked("CopyTile", from.Cols)
 	to.checked("CopyTile", from.Box)
 	data := from.of(matrix)
 	t.b.late.begin(b, func() {
@@ -94,16 +100,16 @@ func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row, m
 	})
 }
 
-// StoreTile begins to store a tile from shared memory, as CopyTile copies it. What lies outside the matrix stays as it is. One
-// thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
+// StoreTile begins to store a tile from shared memory, as CopyTile copies it. The hardware stores 16 bytes at a time: where the columns
+// are no multiple of that, elements behind a row change, up to the next multiple. What else lies outside the matrix stays as it is. One thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
 func StoreTile[T Element](t *Thread, to Tiles[T], col, row, matrix int32, from SharedTile[T]) {
-	to.checked("StoreTile")
+	to.checked("StoreTile", to.stored())
 	from.checked("StoreTile", to.Box)
 	q, data := &t.tensors().stores, to.of(matrix)
 	q.begin(func() {
 		for r := range to.Box {
 			for c := range tileCols[T]() {
-				if y, x := int(row)+r, int(col)+c; data != nil && y >= 0 && y < to.Rows && x >= 0 && x < to.Cols {
+				if y, x := int(row)+r, int(col)+c; data != nil && y >= 0 && y < to.Rows && x >= 0 && x < to.stored() {
 					data[y*to.Pitch+x] = *from.at(r, c)
 				}
 			}

@@ -167,7 +167,7 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
-// is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
+// is rounded once. Where the columns of C are no multiple of 8, the elements after each row, up to the next multiple, may become zero. C overlaps neither A nor B.
 // A shape makes it a batch, which runs in one launch.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
 	g, empty, err := gemmChecked(a, b, c, shape)
@@ -293,7 +293,8 @@ func gemmChecked[T gpu.Element, R gpu.Element | gpu.Sum](a, b Matrix[T], c Matri
 	if err := gemmShape(g, rowsA, rowsB, colsA, colsB, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
 		return g, true, err
 	}
-	for _, err := range []error{gemmOperand(g, "A", a, g.StrideA, oddA), gemmOperand(g, "B", b, g.StrideB, oddB), gemmOperand(g, "C", c, g.StrideC, c.Cols&1)} {
+	// The hardware stores 8 elements of 16 bits together.
+	for _, err := range []error{gemmOperand(g, "A", a, g.StrideA, oddA), gemmOperand(g, "B", b, g.StrideB, oddB), gemmOperand(g, "C", c, g.StrideC, -c.Cols&7)} {
 		if err != nil {
 			return g, false, err
 		}

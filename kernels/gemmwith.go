@@ -196,8 +196,8 @@ func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
 	return gemmScratch[T](m, n, k, shape)
 }
 
-// Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where C has an odd
-// number of columns, the element after each row may change.
+// Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where the
+// columns of C are no multiple of 8, the elements after each row, up to the next multiple, may change.
 func (k GemmTo[T, S, R, F]) Launch(s *runtime.Stream, f F, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape ...GemmShape) error {
 	return gemmFinished(s, k.primitive, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (int, runtime.Shape, []runtime.Arg, error) {
 		first := 0

@@ -14,6 +14,7 @@ import (
 type Tiles struct {
 	core   *refs.Core
 	tensor driver.TensorMap
+	short  uint64 // elements that the memory has too few of for stores
 }
 
 // TilesShape is the shape of matrices and of their tiles. All numbers but that of the matrices count elements.
@@ -83,6 +84,10 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 		tiles.Swizzle = driver.TensorSwizzle128B
 	}
 	t := &Tiles{core: r.Core()}
+	unit := 16 / uint64(size)
+	if end := need + uint64(matrices-1)*uint64(stride) + -uint64(shape.Cols)%unit; end > uint64(r.Len()) {
+		t.short = end - uint64(r.Len())
+	}
 	err = c.call(func() error {
 		var res driver.Result
 		t.tensor, res = c.api.TensorMapEncodeTiled(tiles)
@@ -97,8 +102,14 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 // In is the tiles as an argument of a kernel that only reads them. See [In].
 func (t *Tiles) In() Arg { return t.arg(readingTiles) }
 
-// InOut is the tiles as an argument of a kernel that writes them. See [InOut].
-func (t *Tiles) InOut() Arg { return t.arg(writingTiles) }
+// InOut is the tiles as an argument of a kernel that writes them. See [InOut]. The hardware stores 16 bytes at a time: where the columns are no
+// multiple of that, elements behind a row change, up to the next multiple. The memory has to have them behind the last row too.
+func (t *Tiles) InOut() Arg {
+	if t != nil && t.short > 0 {
+		return wrongArg(driver.Errorf(driver.ErrInvalidArgument, "tiles that a kernel writes: the hardware stores 16 bytes at a time, and the memory has %d elements too few behind the last row", t.short))
+	}
+	return t.arg(writingTiles)
+}
 
 func (t *Tiles) arg(kind argKind) Arg {
 	if t == nil || t.core == nil {

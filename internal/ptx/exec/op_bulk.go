@@ -160,7 +160,8 @@ func (w *warp) tileAt(in *inst, lane int, at uint64, rank int) *boxed {
 	return c
 }
 
-// move copies the tile, 16 bytes at a time in shared memory.
+// move copies the tile, 16 bytes at a time in shared memory. A store changes 16 bytes at a time in global memory too, as it did on an H200:
+// also those behind the last column.
 func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 	if c.shared&127 != 0 {
 		w.fail(MisalignedAddress, in, lane, "a tile lies at no multiple of 128 bytes")
@@ -168,9 +169,9 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 	}
 	load, store := *in, *in
 	load.sub, store.sub = memLoad, memStore
-	inShared, inGlobal := &store, &load
+	inShared, inGlobal, cols := &store, &load, c.dims[0]
 	if !toShared {
-		inShared, inGlobal = &load, &store
+		inShared, inGlobal, cols = &load, &store, (cols*c.size+15)/16*16/c.size
 	}
 	for r := range c.box[1] * c.box[2] {
 		y, z := c.at[1]+r%c.box[1], c.at[2]+r/c.box[1]
@@ -185,7 +186,7 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 			}
 			for e := range 16 / c.size {
 				x, here := c.at[0]+col+e, (*[16]byte)(p)[e*c.size:][:c.size]
-				outside := x < 0 || x >= c.dims[0] || y < 0 || y >= c.dims[1] || z < 0 || z >= c.dims[2]
+				outside := x < 0 || x >= cols || y < 0 || y >= c.dims[1] || z < 0 || z >= c.dims[2]
 				if outside && toShared {
 					clear(here)
 				}
