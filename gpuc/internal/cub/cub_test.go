@@ -156,11 +156,14 @@ type (
 	sum = func() uint64
 )
 
-// primitives are what is timed: each makes its input, the call, and the checksum of what comes out.
-var primitives = []struct {
+// primitive is one of them.
+type primitive struct {
 	name string
 	make func(b *bed, n int) (op, sum)
-}{
+}
+
+// primitives are what is timed: each makes its input, the call, and the checksum of what comes out.
+var primitives = []primitive{
 	{"scan_u32", func(b *bed, n int) (op, sum) {
 		return scanning[uint32](b, "ScanUint32AddUint32", block.Add[uint32]{}, n, 0)
 	}},
@@ -325,15 +328,15 @@ func (b *bed) time(n int, call op) float64 {
 }
 
 // run times a primitive, and gives its checksum.
-func (b *bed) run(i, n int) (us float64, check uint64) {
+func (b *bed) run(p primitive, n int) (us float64, check uint64) {
 	defer func() {
 		for _, r := range b.keep {
 			assert.NoError(b.t, r.Close())
 		}
 		b.keep = nil
 	}()
-	call, sum := primitives[i].make(b, n)
-	require.NoError(b.t, call(b.s), primitives[i].name)
+	call, sum := p.make(b, n)
+	require.NoError(b.t, call(b.s), p.name)
 	us = b.time(n, call)
 	return us, sum()
 }
@@ -344,12 +347,12 @@ func TestPrimitivesRepeat(t *testing.T) {
 		t.Skip("TestPrimitivesBesideCUB runs them")
 	}
 	b := openBed(t)
-	for i, p := range primitives {
+	for _, p := range primitives {
 		const n = 3000
 		call, sum := p.make(b, n)
 		require.NoError(t, call(b.s), p.name)
 		once := sum()
-		_, again := b.run(i, n)
+		_, again := b.run(p, n)
 		assert.Equal(t, once, again, p.name)
 	}
 }
@@ -360,8 +363,20 @@ const cubVariable = "PURECUDA_CUB_FIGURES"
 // sizesVariable names other sizes than those that are timed else.
 const sizesVariable = "PURECUDA_CUB_SIZES"
 
+// onlyVariable names the primitives that are timed: all where it is not set.
+const onlyVariable = "PURECUDA_CUB_ONLY"
+
+// programsVariable names a folder with programs of testdata/cub.cu, which are not compiled again then.
+const programsVariable = "PURECUDA_CUB_PROGRAMS"
+
 // anchors compiles CUB on the GPU host, and gives the programs.
 func anchors(t *testing.T) (programs []string) {
+	if dir := os.Getenv(programsVariable); dir != "" {
+		programs, err := filepath.Glob(filepath.Join(dir, "cub*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, programs, "no program in %s", dir)
+		return programs
+	}
 	nvcc := "/usr/local/cuda/bin/nvcc"
 	if path, err := exec.LookPath("nvcc"); err == nil {
 		nvcc = path
@@ -412,6 +427,12 @@ func TestPrimitivesBesideCUB(t *testing.T) {
 			sizes = append(sizes, n)
 		}
 	}
+	wanted := primitives
+	if text := os.Getenv(onlyVariable); text != "" {
+		names := strings.Split(text, ",")
+		wanted = slices.DeleteFunc(slices.Clone(primitives), func(p primitive) bool { return !slices.Contains(names, p.name) })
+		require.Len(t, wanted, len(names), "%s has a name that is none of a primitive", onlyVariable)
+	}
 	figures := map[string]map[int][2]float64{}
 	for _, n := range sizes {
 		type line struct {
@@ -436,8 +457,8 @@ func TestPrimitivesBesideCUB(t *testing.T) {
 				}
 			}
 		}
-		for i, p := range primitives {
-			us, sum := b.run(i, n)
+		for _, p := range wanted {
+			us, sum := b.run(p, n)
 			of := figures[p.name]
 			if of == nil {
 				of = map[int][2]float64{}
@@ -455,7 +476,7 @@ func TestPrimitivesBesideCUB(t *testing.T) {
 		fmt.Printf(" %20d", n)
 	}
 	fmt.Println()
-	for _, p := range primitives {
+	for _, p := range wanted {
 		fmt.Printf("%-17s", p.name)
 		for _, n := range sizes {
 			f := figures[p.name][n]
