@@ -123,46 +123,65 @@ func (s Totals[T]) put(i int, v T) {
 	}
 }
 
-// get looks for a total.
-func (s Totals[T]) get(i int) (v T, there bool) {
-	size := unsafe.Sizeof(v)
-	switch {
+// ask loads the words of a total, and heard says what they mean. In between a lane asks for others: loads whose words it does
+// not look at yet are under way together.
+func (s Totals[T]) ask(i int) (w gpu.Uint64x2) {
+	var v T
+	switch size := unsafe.Sizeof(v); {
 	case size <= 4:
-		w := gpu.AtomicLoad(&s.Words[i], gpu.Relaxed, gpu.DeviceScope)
-		v, there = gpu.FromBits[T](w&(said-1)), w != 0
+		w.X = gpu.AtomicLoad(&s.Words[i], gpu.Relaxed, gpu.DeviceScope)
 	case size <= 8:
-		p := gpu.AtomicLoadPair(&gpu.View[gpu.Uint64x2](s.Words)[i], gpu.DeviceScope)
-		a, b := p.X, p.Y
-		v, there = gpu.FromBits[T](b<<32|a&(said-1)), a != 0 && b != 0
+		w = gpu.AtomicLoadPair(&gpu.View[gpu.Uint64x2](s.Words)[i], gpu.DeviceScope)
 	default:
-		if there = gpu.AtomicLoad(&s.Words[i], gpu.Acquire, gpu.DeviceScope) != 0; there {
+		w.X = gpu.AtomicLoad(&s.Words[i], gpu.Acquire, gpu.DeviceScope)
+	}
+	return w
+}
+
+// heard gives the total of words that were asked for.
+func (s Totals[T]) heard(i int, w gpu.Uint64x2) (v T, there bool) {
+	switch size := unsafe.Sizeof(v); {
+	case size <= 4:
+		v, there = gpu.FromBits[T](w.X&(said-1)), w.X != 0
+	case size <= 8:
+		v, there = gpu.FromBits[T](w.Y<<32|w.X&(said-1)), w.X&w.Y >= said
+	default:
+		if there = w.X != 0; there {
 			v = s.Values[i]
 		}
 	}
 	return v, there
 }
 
-// seek is get where a lane needs the total, and Zero else.
-func seek[T any, O block.Op[T]](op O, s Totals[T], needs bool, i int) (v T, there bool) {
-	v, there = op.Zero(), true
-	if needs {
-		v, there = s.get(i)
-	}
-	return v, there
-}
+// get looks for a total.
+func (s Totals[T]) get(i int) (v T, there bool) { return s.heard(i, s.ask(i)) }
 
-// preceding gives lane 0 what all tiles before this one have. The tile has said its own total. One warp calls it. The totals of
-// all levels are asked for at once: as a rule all are there.
+// preceding gives lane 0 what all tiles before this one have. The tile has said its own total. One warp calls it. As a
+// rule the totals of all levels are there.
 func preceding[T any, O block.Op[T]](t *gpu.Thread, op O, s Totals[T], tiles, tile int, total T) T {
 	lane := t.Lane()
 	group, of := tile>>5, tile>>10
 	ofTiles, ofGroups := tiles, tiles+(tiles+31)>>5
-	u, thereU := seek(op, s, lane < tile&31, group<<5+lane)
-	v, thereV := seek(op, s, lane < group&31, ofTiles+of<<5+lane)
-	w, thereW := seek(op, s, lane == 0 && of > 0, ofGroups+of-1)
-	for !thereU {
+	// All is asked for before anything is heard: else one load would wait for another. lane == 0 && of > 0 would be a branch among them.
+	needsU, needsV, needsW := lane < tile&31, lane < group&31, lane < min(of, 1)
+	atU, atV, atW := group<<5+lane, ofTiles+of<<5+lane, ofGroups+of-1
+	var askU, askV, askW gpu.Uint64x2
+	if needsU {
+		askU = s.ask(atU)
+	}
+	if needsV {
+		askV = s.ask(atV)
+	}
+	if needsW {
+		askW = s.ask(atW)
+	}
+	u, thereU := s.heard(atU, askU)
+	v, thereV := s.heard(atV, askV)
+	w, thereW := s.heard(atW, askW)
+	u, v, w = gpu.Select(needsU, u, op.Zero()), gpu.Select(needsV, v, op.Zero()), gpu.Select(needsW, w, op.Zero())
+	for needsU && !thereU {
 		t.Nanosleep(32)
-		u, thereU = s.get(group<<5 + lane)
+		u, thereU = s.get(atU)
 	}
 	u = block.WarpReduce(t, op, u)
 	// A lane that has ended by a failed check of the operation leaves junk, which others must not take for a total.
@@ -170,14 +189,14 @@ func preceding[T any, O block.Op[T]](t *gpu.Thread, op O, s Totals[T], tiles, ti
 	if lane == 0 && tile&31 == 31 && whole {
 		s.put(ofTiles+group, op.Combine(u, total))
 	}
-	for !thereV {
+	for needsV && !thereV {
 		t.Nanosleep(32)
-		v, thereV = s.get(ofTiles + of<<5 + lane)
+		v, thereV = s.get(atV)
 	}
 	v = block.WarpReduce(t, op, v)
-	for !thereW {
+	for needsW && !thereW {
 		t.Nanosleep(32)
-		w, thereW = s.get(ofGroups + of - 1)
+		w, thereW = s.get(atW)
 	}
 	u = op.Combine(op.Combine(w, v), u)
 	whole = gpu.Ballot(t, true) == ^uint32(0)
