@@ -73,7 +73,7 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 	i, in_ := slice(in, false)
 	x, xn := slice(words, true)
 	y, yn := slice(values, true)
-	return k.launch(0, s, grid, tiles.TileThreads, 0,
+	return k.launch(0, s, grid, tiles.TileThreads, tiles.TileShared(sizeOf[T]()),
 		runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(out) && aligned(in)), o, on, i, in_, x, xn, y, yn)
 }
 

@@ -133,6 +133,6 @@ func scanBlock[T any, O block.Op[T]](p Part[ScanAcross[T, O], T], op O, exclusiv
 	w, wn := slice(words, true)
 	v, vn := slice(values, true)
 	s, sn := slice(sum, true)
-	return p.Kernels.launch(0, p.Stream, grid, tiles.TileThreads, 0, runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(x)),
+	return p.Kernels.launch(0, p.Stream, grid, tiles.TileThreads, tiles.TileShared(sizeOf[T]()), runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(x)),
 		o, on, o, on, w, wn, v, vn, runtime.Struct(carry), s, sn)
 }

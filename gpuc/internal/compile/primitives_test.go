@@ -27,6 +27,7 @@ import (
 	"github.com/purecuda/purecuda/gpuc/internal/device"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/narrow"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/primitives"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/sizes"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -56,6 +57,7 @@ var libraryOptions = map[string]compile.Options{
 	"across":            {Arch: 75, Checks: compile.ChecksOff},
 	"catalogue":         {Arch: 75, Checks: compile.ChecksOff},
 	"narrow":            {Arch: 75, Checks: compile.ChecksOff},
+	"sizes":             {Arch: 75, Checks: compile.ChecksOff},
 	"failing":           {Arch: 75, Checks: compile.ChecksReport},
 	"transformer":       {Arch: 75, Checks: compile.ChecksOff},
 	"transformer sm_80": {Arch: 80, Checks: compile.ChecksOff},
@@ -332,6 +334,33 @@ func TestNarrowTypes(t *testing.T) {
 	}
 }
 
+// words are elements with two small words that make a function, and others.
+func words[W sizes.Words](r *rand.Rand) func() W {
+	return func() (w W) {
+		w[0], w[1], w[len(w)-1] = r.Uint64N(2)*2+1, r.Uint64N(3), r.Uint64N(2)
+		return w
+	}
+}
+
+// TestSizesOfElements has elements that fill no vectors, and large ones, on a device with little shared memory.
+func TestSizesOfElements(t *testing.T) {
+	p := openLibraryOn(t, "sizes", drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4()}})
+	r := rand.New(rand.NewPCG(1, 6))
+	few, more, many := words[[3]uint64](r), words[[5]uint64](r), words[[27]uint64](r)
+	for i, n := range []int{1, 255, 256, 257, 1024, 2*1024 + 5, 33*256 + 7} {
+		behind := i % 2
+		scanned(p, "ScanArray3Uint64ThenArray3Uint64", sizes.Then[[3]uint64]{}, elements(n, few), behind)
+		scanned(p, "ScanArray5Uint64ThenArray5Uint64", sizes.Then[[5]uint64]{}, elements(n, more), behind)
+		scanned(p, "ScanArray27Uint64ThenArray27Uint64", sizes.Then[[27]uint64]{}, elements(n, many), behind)
+		selected(p, "SelectArray3Uint64OddArray3Uint64", sizes.Odd[[3]uint64]{}, elements(n, few), behind)
+		parted(p, "PartitionArray5Uint64OddArray5Uint64", sizes.Odd[[5]uint64]{}, elements(n, more), behind)
+		uniqued(p, "UniqueArray3Uint64", runsOf(r, n, 5, few), behind)
+		counted(p, "RunLengthsArray27Uint64", runsOf(r, n, 5, many), behind)
+		combined(p, "ReduceByKeyUint32Array3Uint64ThenArray3Uint64", sizes.Then[[3]uint64]{}, runsOf(r, n, 300, r.Uint32), elements(n, few), behind)
+		combined(p, "ReduceByKeyArray27Uint64Array27Uint64ThenArray27Uint64", sizes.Then[[27]uint64]{}, runsOf(r, n, 5, many), elements(n, many), behind)
+	}
+}
+
 func TestScanOfFloatsHasOneOrder(t *testing.T) {
 	p := openPrimitives(t)
 	const n = 100_003
@@ -352,7 +381,7 @@ func TestScanOfFloatsHasOneOrder(t *testing.T) {
 	for range 3 {
 		require.NoError(t, runtime.Zero(p.s, scratch))
 		require.NoError(t, runtime.Zero(p.s, out))
-		require.NoError(t, p.k.Launch(first, p.s, runtime.Shape{Grid: runtime.Dim3{X: (n + 8191) / 8192}, Block: runtime.Dim3{X: 256}, Cooperative: true},
+		require.NoError(t, p.k.Launch(first, p.s, runtime.Shape{Grid: runtime.Dim3{X: (n + 8191) / 8192}, Block: runtime.Dim3{X: 256}, SharedBytes: 36 << 10, Cooperative: true},
 			runtime.Value(uint8(0)), launch.Bool(false), launch.Bool(true), runtime.InOut(out), runtime.Value(n), runtime.In(x), runtime.Value(n),
 			runtime.InOut(words), runtime.Value(words.Len()), runtime.InOut(out.Slice(0, 0)), runtime.Value(0)))
 		same(t, once, onHost(p, out))

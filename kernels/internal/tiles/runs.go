@@ -19,8 +19,16 @@ func runCount(size uintptr) int { return runItems >> bits.Len64((uint64(min(size
 // RunTile is how many elements a tile has, for keys and values of these sizes.
 func RunTile(key, value uintptr) int { return TileThreads * runCount(max(key, value)) }
 
-// RunShared is how much dynamic shared memory a tile needs.
-func RunShared(key, value uintptr) int { return RunTile(key, value) * int(max(key, value)) }
+// RunShared is how much dynamic shared memory a tile needs, at most 36 KiB.
+func RunShared(key, value uintptr) int { return runRoom(max(key, value)) * int(key+value) }
+
+// runRoom is how many keys shared memory has room for, and how many values behind them. Threads with one element exchange nothing.
+func runRoom(size uintptr) int {
+	if runCount(size) == 1 {
+		return 0
+	}
+	return padded(TileThreads * runCount(size))
+}
 
 // Open is what tiles say to each other: how many runs have ended, and what the one that has not has so far.
 type Open[V any] struct {
@@ -40,8 +48,8 @@ func (f following[V, O]) Combine(a, b Open[V]) Open[V] {
 // Source is where the values of ByKey come from.
 type Source[V any] interface {
 	At(i int) V
-	// Vector is the values of a vector of so many, where they are aligned.
-	Vector(v int) [4]V
+	// Memory is the slice that has them. there is a constant: where it is false, all are the same, and At takes any index.
+	Memory() (x []V, there bool)
 }
 
 // Values are those of a slice.
@@ -50,8 +58,8 @@ type Values[V any] struct{ V []V }
 // At is element i.
 func (s Values[V]) At(i int) V { return s.V[i] }
 
-// Vector loads a vector.
-func (s Values[V]) Vector(v int) [4]V { return load(s.V, v) }
+// Memory is the slice.
+func (s Values[V]) Memory() ([]V, bool) { return s.V, true }
 
 // Ones counts.
 type Ones struct{}
@@ -59,8 +67,40 @@ type Ones struct{}
 // At is 1.
 func (Ones) At(int) uint32 { return 1 }
 
-// Vector is 1, 1, 1 and 1.
-func (Ones) Vector(int) [4]uint32 { return [4]uint32{1, 1, 1, 1} }
+// Memory is none.
+func (Ones) Memory() ([]uint32, bool) { return nil, false }
+
+// exchanged reports whether elements of a full tile go through shared memory, where a thread has so many. Else one element is all,
+// or less than a vector.
+func exchanged(size uintptr, items int) bool { return items > 1 && items >= Width(size) }
+
+// bring loads a part of a full tile, each warp in the order of memory, and puts it where fetch finds it behind a barrier.
+func bring[T any](t *gpu.Thread, buf, x []T, tile, items int) {
+	var zero T
+	if exchanged(unsafe.Sizeof(zero), items) {
+		each := items / Width(unsafe.Sizeof(zero))
+		first := t.Warp()*32*each + t.Lane()
+		for k := range each {
+			put(buf, padded(first)+k*padded(32), load(x, tile*TileThreads*each+first+k*32))
+		}
+	}
+}
+
+// fetch gives a thread its elements, which are next to each other from x[base] on.
+func fetch[T any](t *gpu.Thread, out *[runItems]T, buf, x []T, base, items int) {
+	if width := Width(unsafe.Sizeof(out[0])); exchanged(unsafe.Sizeof(out[0]), items) {
+		for k := range items / width {
+			vector := get(buf, padded(t.ThreadX()*(items/width))+k)
+			for j := range width {
+				out[k*width+j] = vector[j]
+			}
+		}
+	} else {
+		for i := range items {
+			out[i] = x[base+i]
+		}
+	}
+}
 
 // ByKey combines the values of each run. It writes the last key of each run to outKeys, the results to outValues, and
 // how many runs there are to count. wide says that keys and values begin at a multiple of 16 bytes. words and values are as
@@ -73,40 +113,33 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 	tile := take(t, number, &words[0])
 	var x [runItems]K
 	var v [runItems]V
-	items := runCount(max(unsafe.Sizeof(x[0]), unsafe.Sizeof(v[0])))
+	size := max(unsafe.Sizeof(x[0]), unsafe.Sizeof(v[0]))
+	items := runCount(size)
+	bufKeys := gpu.DynamicShared[K](t)
+	bufValues := gpu.View[V](gpu.DynamicShared[byte](t)[runRoom(size)*int(unsafe.Sizeof(x[0])):])
 	base := (tile*TileThreads + t.ThreadX()) * items
 	full := wide && (tile+1)*TileThreads*items < len(keys) // there is one more
-	var next K                                             // the key after the last one
-	var ends uint32                                        // a bit for each last element of a run
+	memory, there := in.Memory()
+	var ends uint32 // a bit for each last element of a run
 	if full {
-		if w := Width(unsafe.Sizeof(x[0])); items >= w {
-			for k := range items / w {
-				vector := load(keys, base/w+k)
-				for j := range w {
-					x[k*w+j] = vector[j]
-				}
-			}
-		} else {
-			for i := range items {
-				x[i] = keys[base+i]
-			}
+		bring(t, bufKeys, keys, tile, items)
+		if there {
+			bring(t, bufValues, memory, tile, items)
 		}
-		if w := Width(unsafe.Sizeof(v[0])); items >= w {
-			for k := range items / w {
-				vector := in.Vector(base/w + k)
-				for j := range w {
-					v[k*w+j] = vector[j]
-				}
-			}
+		var next K // the key after the last one
+		if t.Lane() == 31 {
+			next = keys[base+items]
+		}
+		t.Barrier()
+		fetch(t, &x, bufKeys, keys, base, items)
+		if there {
+			fetch(t, &v, bufValues, memory, base, items)
 		} else {
 			for i := range items {
 				v[i] = in.At(base + i)
 			}
 		}
-		next = gpu.ShuffleDown(t, x[0], 1)
-		if t.Lane() == 31 {
-			next = keys[base+items]
-		}
+		next = gpu.Select(t.Lane() == 31, next, gpu.ShuffleDown(t, x[0], 1))
 		for i := range items {
 			after := next
 			if i+1 < items {
@@ -117,8 +150,11 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 	} else {
 		for i := range items {
 			v[i] = op.Zero()
+			if base+i < len(keys) || !there { // a constant holds no register
+				v[i] = in.At(base + i)
+			}
 			if base+i < len(keys) {
-				x[i], v[i] = keys[base+i], in.At(base+i)
+				x[i] = keys[base+i]
 				if base+i+1 == len(keys) || keys[base+i+1] != x[i] {
 					ends |= 1 << i
 				}
@@ -127,8 +163,7 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 	}
 	up := f.Zero() // what the thread leaves
 	for i := range items {
-		v[i] = op.Combine(up.Value, v[i]) // of the run, as far as the thread has it
-		up.Value = gpu.Select(ends>>i&1 != 0, op.Zero(), v[i])
+		up.Value = gpu.Select(ends>>i&1 != 0, op.Zero(), op.Combine(up.Value, v[i]))
 	}
 	up.Ended = uint32(bits.OnesCount32(ends))
 	up = block.WarpScan(t, f, up)
@@ -137,13 +172,24 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 		warps[t.Warp()] = up
 	}
 	t.Barrier()
-	own, total := amongWarps(t, f, warps)
-	if t.Warp() == 0 {
-		s := Totals[Open[V]]{words[Words:], values}
-		if t.Lane() == 0 {
-			s.put(tile, total)
+	before, total := amongWarps(t, f, warps)
+	says := Totals[Open[V]]{words[Words:], values}
+	if t.ThreadX() == 0 {
+		says.put(tile, total)
+	}
+	below = f.Combine(before, below)
+	// What ends goes through shared memory before the look-back, so that it holds no registers, and is written in order.
+	at, run := below.Ended, below.Value
+	for i := range items {
+		run = op.Combine(run, v[i])
+		if items > 1 && ends>>i&1 != 0 {
+			bufKeys[at], bufValues[at] = x[i], run
+			at++
+			run = op.Zero()
 		}
-		p := preceding(t, f, s, t.GridDimX(), tile, total)
+	}
+	if t.Warp() == 0 {
+		p := preceding(t, f, says, t.GridDimX(), tile, total)
 		if t.Lane() == 0 {
 			*prefix = p
 			if tile == t.GridDimX()-1 {
@@ -151,36 +197,20 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 			}
 		}
 	}
-	below = f.Combine(own, below)
-	// Both go through shared memory, so that each is written in order. The keys go first: they need no look back.
-	bufKeys := gpu.DynamicShared[K](t)
-	at := below.Ended
-	for i := range items {
-		if ends>>i&1 != 0 {
-			bufKeys[at] = x[i]
-			at++
+	t.Barrier()
+	first, end := uint32(t.ThreadX()), total.Ended
+	if items == 1 { // the thread writes its own
+		first, end = below.Ended, below.Ended+ends
+	}
+	to := prefix.Ended
+	for i := first; i < end; i += TileThreads {
+		key, value := x[0], run
+		if items > 1 {
+			key, value = bufKeys[i], bufValues[i]
 		}
-	}
-	t.Barrier()
-	before := *prefix
-	for i := uint32(t.ThreadX()); i < total.Ended; i += TileThreads {
-		outKeys[before.Ended+i] = bufKeys[i]
-	}
-	t.Barrier()
-	bufValues := gpu.DynamicShared[V](t)
-	open := f.Combine(before, below).Value // of the first run that ends in the thread
-	at = below.Ended
-	for i := range items {
-		if ends>>i&1 != 0 {
-			if at == below.Ended {
-				v[i] = op.Combine(open, v[i])
-			}
-			bufValues[at] = v[i]
-			at++
+		if i == 0 { // only the first run may have begun before the tile
+			value = op.Combine(prefix.Value, value)
 		}
-	}
-	t.Barrier()
-	for i := uint32(t.ThreadX()); i < total.Ended; i += TileThreads {
-		outValues[before.Ended+i] = bufValues[i]
+		outKeys[to+i], outValues[to+i] = key, value
 	}
 }

@@ -15,36 +15,38 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 	prefix := gpu.Shared[T](t)
 	number := gpu.Shared[uint32](t)
 	tile := take(t, number, &words[0])
-	var x [8][4]T
-	size := unsafe.Sizeof(x[0][0])
+	size := unsafe.Sizeof(carry)
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)
+	// A warp loads and stores in the order of memory. Through shared memory a thread gets vectors that are next to each other. It loads
+	// them once more behind the look-back, so that they hold no registers meanwhile. One vector is where it belongs.
+	buf := gpu.DynamicShared[T](t)
+	place, own := padded(t.Warp()*32*vectors+t.Lane()), padded(t.ThreadX()*vectors)
+	var x [8][4]T
 	loadTile(&x, in, first, full, op.Zero())
-	var up [8]T // up to and with the vector of the lane
-	for k := range vectors {
-		for j := 1; j < width; j++ {
-			x[k][j] = op.Combine(x[k][j-1], x[k][j])
-		}
-		up[k] = x[k][width-1]
-	}
-	for d := 1; d < 32; d *= 2 {
+	if vectors > 1 {
 		for k := range vectors {
-			up[k] = gpu.Select(t.Lane() >= d, op.Combine(gpu.ShuffleUp(t, up[k], d), up[k]), up[k])
+			put(buf, place+k*padded(32), x[k])
+		}
+		t.Barrier()
+	}
+	up := op.Zero()
+	for k := range vectors {
+		if vectors > 1 {
+			x[k] = get(buf, own+k)
+		}
+		for j := range width {
+			up = op.Combine(up, x[k][j])
 		}
 	}
-	var below [8]T // what is before the vector, in the warp
-	ofWarp := op.Zero()
-	for k := range vectors {
-		u := gpu.Select(t.Lane() == 0, op.Zero(), gpu.ShuffleUp(t, up[k], 1))
-		below[k] = op.Combine(ofWarp, u)
-		ofWarp = op.Combine(ofWarp, gpu.Shuffle(t, up[k], 31))
-	}
-	if t.Lane() == 0 {
-		warps[t.Warp()] = ofWarp
+	up = block.WarpScan(t, op, up)
+	below := gpu.Select(t.Lane() == 0, op.Zero(), gpu.ShuffleUp(t, up, 1))
+	if t.Lane() == 31 {
+		warps[t.Warp()] = up
 	}
 	t.Barrier()
-	own, total := amongWarps(t, op, warps)
+	before, total := amongWarps(t, op, warps)
 	if t.Warp() == 0 {
 		s := Totals[T]{words[Words:], values}
 		if t.Lane() == 0 {
@@ -61,22 +63,35 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 		return
 	}
 	t.Barrier()
-	own = op.Combine(*prefix, own)
+	last := op.Combine(op.Combine(*prefix, before), below)
 	for k := range vectors {
-		b := op.Combine(own, below[k])
-		last := b
+		if vectors > 1 {
+			x[k] = get(buf, own+k)
+		}
 		for j := range width {
-			v := op.Combine(b, x[k][j])
+			v := op.Combine(last, x[k][j])
 			x[k][j] = gpu.Select(exclusive, last, v)
 			last = v
 		}
+		if vectors > 1 {
+			put(buf, own+k, x[k])
+		}
+	}
+	if vectors > 1 {
+		t.Barrier()
 	}
 	if full {
 		for k := range vectors {
+			if vectors > 1 {
+				x[k] = get(buf, place+k*padded(32))
+			}
 			store(out, first+k*32, x[k])
 		}
 	} else {
 		for k := range vectors {
+			if vectors > 1 {
+				x[k] = get(buf, place+k*padded(32))
+			}
 			for j := range width {
 				if i := (first+k*32)*width + j; i < len(in) {
 					out[i] = x[k][j]

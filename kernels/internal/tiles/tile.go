@@ -1,6 +1,7 @@
 package tiles
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/gpu"
@@ -13,14 +14,26 @@ import (
 // TileThreads is the block of the kernels here that work by tiles.
 const TileThreads = 256
 
-// Vectors is how many vectors a thread takes, for elements of this size.
-func Vectors(size uintptr) int { return max(1, min(8, 128/int(size))) }
+// Vectors is how many vectors a thread takes, for elements of this size: a power of two, so that it divides what [padded] leaves together.
+func Vectors(size uintptr) int { return 8 >> bits.Len64((uint64(min(size, 128))+15)/16-1) }
 
 // Width is how many elements a vector has.
 func Width(size uintptr) int { return max(1, min(4, 16/int(size))) }
 
 // Tile is how many elements a tile has.
 func Tile(size uintptr) int { return TileThreads * Vectors(size) * Width(size) }
+
+// TileShared is how much dynamic shared memory a scan needs: at most 36 KiB. Threads with one vector exchange nothing.
+func TileShared(size uintptr) int {
+	if Vectors(size) == 1 {
+		return 0
+	}
+	return padded(Tile(size)) * int(size)
+}
+
+// padded is where vector v of a tile lies in shared memory, with a gap behind each 8. Neither lanes with 32 vectors next to each other
+// nor those that each have up to 8 wait for each other's banks. padded(v+32) is padded(v)+padded(32).
+func padded(v int) int { return v + v>>3 }
 
 // load is a vector of x.
 func load[T any](x []T, v int) (out [4]T) {
@@ -45,6 +58,32 @@ func store[T any](x []T, v int, in [4]T) {
 		gpu.StoreStreaming(&gpu.View[[2]T](x)[v], [2]T{in[0], in[1]})
 	default:
 		gpu.StoreStreaming(&x[v], in[0])
+	}
+}
+
+// get is vector v in shared memory.
+func get[T any](x []T, v int) (out [4]T) {
+	switch Width(unsafe.Sizeof(out[0])) {
+	case 4:
+		out = gpu.View[[4]T](x)[v]
+	case 2:
+		two := gpu.View[[2]T](x)[v]
+		out[0], out[1] = two[0], two[1]
+	default:
+		out[0] = x[v]
+	}
+	return out
+}
+
+// put is get's brother.
+func put[T any](x []T, v int, in [4]T) {
+	switch Width(unsafe.Sizeof(in[0])) {
+	case 4:
+		gpu.View[[4]T](x)[v] = in
+	case 2:
+		gpu.View[[2]T](x)[v] = [2]T{in[0], in[1]}
+	default:
+		x[v] = in[0]
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,13 +24,48 @@ func TestScanOnTheCPU(t *testing.T) {
 		}
 		count := (n + 8191) / 8192
 		words := make([]uint64, tiles.Words+tiles.TotalsLen(count))
-		require.NoError(t, gpu.Run(gpu.Shape1D(count*tiles.TileThreads, tiles.TileThreads), func(t *gpu.Thread) {
+		shape := gpu.Shape1D(count*tiles.TileThreads, tiles.TileThreads)
+		shape.SharedBytes = tiles.TileShared(4)
+		require.NoError(t, gpu.Run(shape, func(t *gpu.Thread) {
 			tiles.Scan(t, block.Add[uint32]{}, false, n%2 == 0, out, in, words, nil, 0, nil)
 		}))
 		sum := uint32(0)
 		for i := range in {
 			sum += in[i]
 			require.Equal(t, sum, out[i], i)
+		}
+	}
+}
+
+// TestByKeyOnTheCPU has elements that go through shared memory, and some that do not.
+func TestByKeyOnTheCPU(t *testing.T) {
+	byKey(t, func(i int) uint32 { return uint32(i / 3) }, func(i int) uint32 { return uint32(i) })
+	byKey(t, func(i int) uint32 { return uint32(i / 3) }, func(i int) uint64 { return uint64(i) })
+	byKey(t, func(i int) [9]uint64 { return [9]uint64{8: uint64(i / 3)} }, func(i int) uint32 { return uint32(i) })
+}
+
+// byKey adds the values of runs of three.
+func byKey[K comparable, V uint32 | uint64](t *testing.T, key func(i int) K, value func(i int) V) {
+	var k K
+	var v V
+	tile := tiles.RunTile(unsafe.Sizeof(k), unsafe.Sizeof(v))
+	for _, n := range []int{1, tile, 3*tile + 77} {
+		keys, values, outKeys, outValues, count := make([]K, n), make([]V, n), make([]K, n), make([]V, n), make([]uint64, 1)
+		for i := range keys {
+			keys[i], values[i] = key(i), value(i)
+		}
+		blocks := (n + tile - 1) / tile
+		open := make([]tiles.Open[V], tiles.TotalsLen(blocks))
+		words := make([]uint64, tiles.Words+2*len(open))
+		shape := gpu.Shape1D(blocks*tiles.TileThreads, tiles.TileThreads)
+		shape.SharedBytes = tiles.RunShared(unsafe.Sizeof(k), unsafe.Sizeof(v))
+		require.NoError(t, gpu.Run(shape, func(t *gpu.Thread) {
+			tiles.ByKey(t, block.Add[V]{}, tiles.Values[V]{V: values}, true, outKeys, outValues, keys, count, words, open)
+		}))
+		require.EqualValues(t, (n+2)/3, count[0])
+		for i := range n / 3 {
+			require.Equal(t, key(3*i), outKeys[i])
+			require.Equal(t, value(3*i)+value(3*i+1)+value(3*i+2), outValues[i], i)
 		}
 	}
 }
