@@ -171,15 +171,14 @@ func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) (int, error) {
 	if err := launch.Apart("partition", launch.Host("out", kept, true), launch.Host("in", in, false), launch.Host("rest", rest, true)); err != nil {
 		return 0, err
 	}
-	k, r := 0, 0
-	for _, v := range in {
+	k := 0
+	for i, v := range in {
+		stays := 0
 		if c.Keep(v) {
-			kept[k] = v
-			k++
-		} else {
-			rest[r] = v
-			r++
+			stays = 1
 		}
+		*[2]*T{&rest[i-k], &kept[k]}[stays] = v // a jump would often be predicted wrong
+		k += stays
 	}
 	return k, nil
 }

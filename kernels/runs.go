@@ -157,12 +157,12 @@ func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outVa
 	if err := runsOnCPU("reduce by key", outKeys, outValues, keys, launch.Host("values", values, false)); err != nil {
 		return 0, err
 	}
-	n, fold := 0, folds[V](op)
+	n, zero, fold := 0, op.Zero(), folds[V](op)
 	for i := 0; i < len(keys); n++ {
-		begin := i
-		for i++; i < len(keys) && keys[i] == keys[i-1]; i++ {
+		begin, key := i, keys[i]
+		for i++; i < len(keys) && keys[i] == key; i++ {
 		}
-		outKeys[n], outValues[n] = keys[i-1], fold(values[begin:i], nil)
+		outKeys[n], outValues[n] = key, fold(zero, values[begin:i], nil)
 	}
 	return n, nil
 }

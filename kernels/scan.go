@@ -98,18 +98,17 @@ func ScanCPU[T any, O block.Op[T]](op O, out, in []T) error {
 		return err
 	}
 	if len(in) > 0 {
-		folds[T](op)(in, out)
+		folds[T](op)(op.Zero(), in, out)
 	}
 	return nil
 }
 
-// folds gives what combines the elements of in from Zero on, and sets out to what each step gives where it is not nil.
-func folds[T any, O block.Op[T]](op O) func(in, out []T) T {
+// folds gives what combines the elements of in to a total, and sets out to what each step gives where it is not nil.
+func folds[T any, O block.Op[T]](op O) func(total T, in, out []T) T {
 	if f, ok := any(op).(interface{ Fold(total T, in, out []T) T }); ok {
-		return func(in, out []T) T { return f.Fold(op.Zero(), in, out) }
+		return f.Fold
 	}
-	return func(in, out []T) T {
-		total := op.Zero()
+	return func(total T, in, out []T) T {
 		for i, v := range in {
 			if total = op.Combine(total, v); out != nil {
 				out[i] = total

@@ -110,10 +110,10 @@ func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint6
 	if err := launch.Apart("segmented reduce", launch.Host("out", out, true), launch.Host("in", in, false), launch.Host("offsets", offsets, false)); err != nil {
 		return err
 	}
-	n, fold := uint64(len(in)), folds[T](op)
+	n, zero, fold := uint64(len(in)), op.Zero(), folds[T](op)
 	for i := range out {
 		a, b := min(offsets[i], n), min(offsets[i+1], n)
-		out[i] = fold(in[a:max(a, b)], nil)
+		out[i] = fold(zero, in[a:max(a, b)], nil)
 	}
 	return nil
 }
