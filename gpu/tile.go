@@ -101,7 +101,8 @@ func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row, m
 }
 
 // StoreTile begins to store a tile from shared memory, as CopyTile copies it. The hardware stores 16 bytes at a time: where the columns
-// are no multiple of that, elements behind a row change, up to the next multiple. What else lies outside the matrix stays as it is. One thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
+// are no multiple of that, elements behind a row change, up to the next multiple. What else lies outside the matrix stays as it is.
+// One thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
 func StoreTile[T Element](t *Thread, to Tiles[T], col, row, matrix int32, from SharedTile[T]) {
 	to.checked("StoreTile", to.stored())
 	from.checked("StoreTile", to.Box)
