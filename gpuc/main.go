@@ -173,7 +173,8 @@ func (c *command) files() ([]file, error) {
 				}
 			}
 			if len(names) == 0 {
-				return nil, fmt.Errorf("-arch %v: no kernel of the package is for this target", target)
+				k := p.Kernels[0]
+				return nil, fmt.Errorf("-arch %v: no kernel of the package is for this target: %s needs -arch %v", target, k.Name, k.Target)
 			}
 			if c.launch {
 				m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), target, names...)

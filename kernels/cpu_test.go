@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/kernels"
 )
@@ -51,4 +52,12 @@ func TestFold(t *testing.T) {
 		assert.Equal(t, want, got, n)
 		assert.Equal(t, runs[0], runs[1])
 	}
+}
+
+// TestDecodeScratch has as many heads of K as of Q by leaving them out, too.
+func TestDecodeScratch(t *testing.T) {
+	var d kernels.Decode[gpu.Float16]
+	want := d.Scratch(1, 8192, kernels.Heads{Width: 64, Heads: 2, Keys: 2})
+	assert.Positive(t, want)
+	assert.Equal(t, want, d.Scratch(1, 8192, kernels.Heads{Width: 64, Heads: 2}))
 }

@@ -58,7 +58,8 @@ func decodeHeads(h Heads) int {
 
 // Scratch is how many bytes of scratch so many sequences need, each with room for capacity rows. It is 0 for what Launch refuses.
 func (Decode[T]) Scratch(sequences, capacity int, h Heads) int {
-	h, err := h.decodes(sequences, h.Heads*h.Width, sequences*capacity, max(h.Keys, 1)*h.Width)
+	h = h.filled()
+	h, err := h.decodes(sequences, h.Heads*h.Width, sequences*capacity, h.Keys*h.Width)
 	if err != nil || sequences == 0 {
 		return 0
 	}

@@ -167,7 +167,8 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
-// is rounded once. Where the columns of C are no multiple of 8, the elements after each row, up to the next multiple, may become zero. C overlaps neither A nor B.
+// is rounded once. Where the columns of C are no multiple of 8, the elements after each row, up to the next multiple, may become zero. So C has memory for those
+// behind its last row too. C overlaps neither A nor B.
 // A shape makes it a batch, which runs in one launch.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
 	g, empty, err := gemmChecked(a, b, c, shape)

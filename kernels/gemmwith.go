@@ -197,7 +197,7 @@ func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
 }
 
 // Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where the
-// columns of C are no multiple of 8, the elements after each row, up to the next multiple, may change.
+// columns of C are no multiple of 8, the elements after each row, up to the next multiple, may change. C has memory for them behind its last row too.
 func (k GemmTo[T, S, R, F]) Launch(s *runtime.Stream, f F, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape ...GemmShape) error {
 	return gemmFinished(s, k.primitive, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (int, runtime.Shape, []runtime.Arg, error) {
 		first := 0

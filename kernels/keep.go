@@ -15,7 +15,7 @@ type Condition[T any] interface{ Keep(v T) bool }
 
 // Select keeps the elements for which a condition holds, in their order, on a device:
 // //purecuda:instantiate kernels.Select[Point, Inside] makes one for the types of a program. It is what [slices.DeleteFunc] is
-// on the CPU. Select is safe for concurrent use, each goroutine with a stream of its own.
+// on the CPU, with the opposite condition. Select is safe for concurrent use, each goroutine with a stream of its own.
 type Select[T any, C Condition[T]] struct{ primitive }
 
 // Partition divides elements by a condition, both parts in their order, on a device:

@@ -30,8 +30,8 @@ func (LayerNorm[T]) kernelNorm(t *gpu.Thread, out, x, add, weight, bias []T, col
 	tiles.Norm(t, true, out, x, add, weight, bias, cols, pitchOut, pitch, pitchAdd, epsilon)
 }
 
-// Launch sets each row of out to (x - mean) / root(variance + epsilon) * weight + bias. Weight and bias have an element for each column, and
-// nil leaves one out. If add has memory, x becomes x + add before, rounded to T. out may be x, and add may be out.
+// Launch sets each row of out to (x - mean) / root(variance + epsilon) * weight + bias. Weight and bias have an element for each column
+// and begin at a multiple of 16 bytes. nil leaves one out. If add has memory, x becomes x + add before, rounded to T. out may be x, and add may be out.
 func (k LayerNorm[T]) Launch(s *runtime.Stream, out, x, add Matrix[T], weight, bias *runtime.Ref[T], epsilon float32) error {
 	return launchNorm("LayerNorm", k.primitive, s, out, x, add, []*runtime.Ref[T]{weight, bias}, epsilon)
 }

@@ -202,25 +202,27 @@ func Softmax[T gpu.Float](t *gpu.Thread, out, x []T, rows, cols, pitchOut, pitch
 		cols -= rows - 1 - t.BlockX()
 	}
 	r := rowOf(t, x, cols, pitch)
+	// No product overflows: that with a factor below 1 comes before the largest is taken off, and that with one above 1 comes after.
+	before, after := min(max(scale, -1), 1), max(gpu.Abs32(scale), 1)
 	most := largest{}.Zero()
 	for i := range times {
 		if r.has(i) {
 			for _, e := range r.kept[i] {
-				most = max(most, gpu.Float32(e)*scale)
+				most = max(most, gpu.Float32(e)*before)
 			}
 		}
 	}
 	//purecuda:unroll 1
 	for v := r.beyond; v < r.eights; v += r.threads {
 		for _, e := range r.x8[v] {
-			most = max(most, gpu.Float32(e)*scale)
+			most = max(most, gpu.Float32(e)*before)
 		}
 	}
 	if r.rest() < cols {
-		most = max(most, gpu.Float32(r.last)*scale)
+		most = max(most, gpu.Float32(r.last)*before)
 	}
 	most = all(t, largest{}, most)
-	power := func(e T) float32 { return gpu.FastExp2(gpu.Float32(e)*scale - most) }
+	power := func(e T) float32 { return gpu.FastExp2((float32(gpu.Float32(e)*before) - most) * after) }
 	var sum, last float32
 	var powers [times][8]float32
 	for i := range times {
