@@ -77,6 +77,13 @@ func TestErrorsOfAuthorsFirst(t *testing.T) {
 	assert.NotContains(t, err.Error(), "kernels_gpu.go")
 }
 
+// TestNoKernelForTheTarget has a kernel that needs more than the target that is the default.
+func TestNoKernelForTheTarget(t *testing.T) {
+	dir := module(t, "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n//purecuda:kernel arch=sm_80\nfunc One(t *gpu.Thread, x []float32) { x[t.GlobalX()] = 1 }\n")
+	assert.ErrorContains(t, run([]string{"-arch", "sm_75", dir}, io.Discard), "-arch sm_75: no kernel of the package is for this target: One needs -arch sm_80")
+	assert.NoError(t, run([]string{"-arch", "sm_80", dir}, io.Discard))
+}
+
 // TestTrapWithoutLaunches has a check in a kernel that other code launches.
 func TestTrapWithoutLaunches(t *testing.T) {
 	dir := module(t, "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n//purecuda:kernel\nfunc K(t *gpu.Thread, x []int, n int) {\n\tx[n] = 1\n}\n")

@@ -95,12 +95,14 @@ func (g GemmShape) parts(m, n, k, size int) (parts, part int) {
 	return ceil(k, part), part
 }
 
-// turned reports whether compute capability 9.0 computes the transpose of C in parts: rows of B fill tiles that few rows of A would not.
-func (g GemmShape) turned(m, n, parts int) bool { return parts > 1 && m <= 64 && n > 64 && n&1 == 0 }
+// transposesC reports whether compute capability 9.0 computes the transpose of C in parts: rows of B fill tiles that few rows of A would not.
+func (g GemmShape) transposesC(m, n, parts int) bool {
+	return parts > 1 && m <= 64 && n > 64 && n&1 == 0
+}
 
 // pairs is how many pairs of sums a product has, of C or of its transpose.
 func (g GemmShape) pairs(m, n, parts int) int {
-	if g.turned(m, n, parts) {
+	if g.transposesC(m, n, parts) {
 		return max(m*ceil(n, 2), n*ceil(m, 2))
 	}
 	return m * ceil(n, 2)
@@ -199,7 +201,11 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		if err != nil {
 			return err
 		}
-		return append([]*runtime.Kernel{k.k}, k.more...)[width].Launch(s, shape, args...)
+		kernel := k.k
+		if width > 0 {
+			kernel = k.more[width-1]
+		}
+		return kernel.Launch(s, shape, args...)
 	}, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last].Launch(s, shape, args...) })
 }
 
@@ -220,7 +226,7 @@ func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmS
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
 	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(c.Rows*ceil(c.Cols, 2), gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
 	return merge(shape, runtime.In(sums), runtime.Value(sums.Len()), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
-		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts), launch.Bool(hopper && g.turned(c.Rows, c.Cols, parts)))
+		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts), launch.Bool(hopper && g.transposesC(c.Rows, c.Cols, parts)))
 }
 
 // gemmSums are sums as a slice whose elements have so many numbers, which may be none.
@@ -366,7 +372,7 @@ func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, fi
 		first++
 	}
 	m, n := c.Rows, c.Cols
-	if g.turned(m, n, parts) {
+	if g.transposesC(m, n, parts) {
 		m, n, a, b, g.StrideA, g.StrideB = n, m, b, a, g.StrideB, g.StrideA
 	}
 	processors := max(1, ctx.Device().Multiprocessors)

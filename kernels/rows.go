@@ -141,7 +141,7 @@ func (k Softmax[T]) Launch(s *runtime.Stream, out, x Matrix[T], scale float32, c
 	args := launchArgs{}
 	sliceOf(&args, out.Ref, true)
 	sliceOf(&args, x.Ref, false)
-	args = append(args, runtime.Value(x.Rows), runtime.Value(x.Cols), runtime.Value(out.Pitch), runtime.Value(x.Pitch), runtime.Value(scale*math.Log2E), launch.Bool(causal))
+	args = append(args, runtime.Value(x.Rows), runtime.Value(x.Cols), runtime.Value(out.Pitch), runtime.Value(x.Pitch), runtime.Value(min(max(scale*math.Log2E, -math.MaxFloat32), math.MaxFloat32)), launch.Bool(causal))
 	return launchRows(k.primitive, s, x, args)
 }
 

@@ -352,7 +352,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 				rs = append(rs, k.register(e).r)
 			}
 			leaves = leaves[p.n:]
-			for i := range p.n / 8 * 4 {
+			for i := range p.n / 8 * 4 { // 0x5410: the lower halves of two registers are a word
 				rs[i] = k.pure("prmt.b32", k32, rs[2*i], rs[2*i+1], "21520").r
 			}
 			rs = rs[:min(p.n, 4)]

@@ -3,9 +3,7 @@ package compile_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -211,44 +209,11 @@ func timeRows(p *primitivesIn, what string, bytes, sets int, from, to pattern, c
 	}
 }
 
-// medianOf is what a call takes, in microseconds.
+// medianOf is what a call takes, in microseconds, of at least eight on the hardware.
 func medianOf(p *primitivesIn, sets int, call func(s *runtime.Stream, set int) error) float64 {
-	calls, runs, warm := sets, 11, 3
-	if !device.Hardware() {
-		runs, warm = 1, 0
-	} else {
+	calls := sets
+	if device.Hardware() {
 		calls = (8 + sets - 1) / sets * sets
 	}
-	g, err := p.s.Capture(func(s *runtime.Stream) error {
-		for i := range calls {
-			if err := call(s, i%sets); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	require.NoError(p.t, err)
-	defer g.Close()
-	x, err := g.Instantiate()
-	require.NoError(p.t, err)
-	defer x.Close()
-	start, err := p.s.Context().NewTimingEvent()
-	require.NoError(p.t, err)
-	defer start.Close()
-	end, err := p.s.Context().NewTimingEvent()
-	require.NoError(p.t, err)
-	defer end.Close()
-	var all []float64
-	for range warm + runs {
-		require.NoError(p.t, start.Record(p.s))
-		require.NoError(p.t, x.Launch(p.s))
-		require.NoError(p.t, end.Record(p.s))
-		require.NoError(p.t, p.s.Synchronize(p.t.Context()))
-		took, err := end.Since(start)
-		require.NoError(p.t, err)
-		all = append(all, float64(took)/float64(time.Microsecond)/float64(calls))
-	}
-	all = all[warm:]
-	slices.Sort(all)
-	return all[len(all)/2]
+	return device.Median(p.t, p.s, calls, func(s *runtime.Stream, i int) error { return call(s, i%sets) })
 }

@@ -253,7 +253,7 @@ func TestSoftmaxOfLargeNumbers(t *testing.T) {
 	soft := kernels.Softmax[float32]{}.Of(p.of("SoftmaxFloat32"))
 	const most = math.MaxFloat32
 	for _, x := range [][]float32{{-most, -most, -most, -most}, {most, most, 0, -most}, {3e38, -3e38, 3e38, 0}, {-most, 1, 2, -3}, {30000, 30000.5, 29999, 0}, {1e-30, -1e30, 5, 5}} {
-		for _, scale := range []float32{1, -1, 0.125, 4, 1e-38, 0, -1e30} {
+		for _, scale := range []float32{1, -1, 0.125, 4, 1e-38, 0, -1e30, most, -most} {
 			r, what := onDevice(p, x, 0), fmt.Sprint(x, " by ", scale)
 			m, want := kernels.Matrix[float32]{Ref: r, Rows: 1, Cols: 4, Pitch: 8}, make([]float32, 4)
 			require.NoError(t, soft.Launch(p.s, m, m, scale, false))

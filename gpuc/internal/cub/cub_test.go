@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -283,48 +282,14 @@ func counting[T kernels.Sample](b *bed, name string, n int, kind uint32, bins in
 
 // time is the median of a call, in microseconds, as a graph of several.
 func (b *bed) time(n int, call op) float64 {
-	reps, runs := 20, 11
+	calls := 20
 	switch {
-	case !device.Hardware():
-		reps, runs = 2, 1
-	case n > 100<<20:
-		reps = 2
+	case !device.Hardware(), n > 100<<20:
+		calls = 2
 	case n > 2<<20:
-		reps = 4
+		calls = 4
 	}
-	g, err := b.s.Capture(func(s *runtime.Stream) error {
-		for range reps {
-			if err := call(s); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	require.NoError(b.t, err)
-	defer g.Close()
-	x, err := g.Instantiate()
-	require.NoError(b.t, err)
-	defer x.Close()
-	from, err := b.s.Context().NewTimingEvent()
-	require.NoError(b.t, err)
-	defer from.Close()
-	to, err := b.s.Context().NewTimingEvent()
-	require.NoError(b.t, err)
-	defer to.Close()
-	var turns []float64
-	for i := range runs + min(3, runs) {
-		require.NoError(b.t, from.Record(b.s))
-		require.NoError(b.t, x.Launch(b.s))
-		require.NoError(b.t, to.Record(b.s))
-		require.NoError(b.t, b.s.Synchronize(b.t.Context()))
-		took, err := to.Since(from)
-		require.NoError(b.t, err)
-		if i >= min(3, runs) { // the first ones warm up
-			turns = append(turns, float64(took)/float64(time.Microsecond)/float64(reps))
-		}
-	}
-	slices.Sort(turns)
-	return turns[len(turns)/2]
+	return device.Median(b.t, b.s, calls, func(s *runtime.Stream, _ int) error { return call(s) })
 }
 
 // run times a primitive, and gives its checksum.

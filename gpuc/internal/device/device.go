@@ -313,6 +313,48 @@ func (d *Device) Time(n int, name string, shape gpu.Shape, a *Args) (time.Durati
 	return took / time.Duration(n), err
 }
 
+// Median is what each of so many calls takes on the device, in microseconds: the median of launches of their graph, after those that warm up. The
+// simulated driver launches it twice.
+func Median(t testing.TB, s *runtime.Stream, calls int, call func(s *runtime.Stream, i int) error) float64 {
+	t.Helper()
+	warm, runs := 3, 11
+	if !Hardware() {
+		warm, runs = 1, 1
+	}
+	g, err := s.Capture(func(s *runtime.Stream) error {
+		for i := range calls {
+			if err := call(s, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	defer func() { _ = g.Close() }()
+	x, err := g.Instantiate()
+	require.NoError(t, err)
+	defer func() { _ = x.Close() }()
+	start, err := s.Context().NewTimingEvent()
+	require.NoError(t, err)
+	defer func() { _ = start.Close() }()
+	end, err := s.Context().NewTimingEvent()
+	require.NoError(t, err)
+	defer func() { _ = end.Close() }()
+	var all []float64
+	for range warm + runs {
+		require.NoError(t, start.Record(s))
+		require.NoError(t, x.Launch(s))
+		require.NoError(t, end.Record(s))
+		require.NoError(t, s.Synchronize(t.Context()))
+		took, err := end.Since(start)
+		require.NoError(t, err)
+		all = append(all, float64(took)/float64(time.Microsecond)/float64(calls))
+	}
+	all = all[warm:]
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
 // Run launches a kernel. Slices among the arguments are copied to the device and back. It gives the words of the report.
 func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64, err error) {
 	a, err := d.Upload(args...)
