@@ -309,6 +309,7 @@ var values = []reflect.Type{
 	typed[isolate.Stats](),
 	typed[launch.CheckError](),
 	typed[launch.Kernels](),
+	typed[launch.Layout](),
 	typed[launch.Module](),
 	typed[launch.Place](),
 	typed[launch.Span](),

@@ -33,6 +33,9 @@
 //
 //	//purecuda:instantiate kernels.Scan[Point, MinMax]
 //
+// A type of another package may change its fields: then the program does not build, or its Load fails, until gpuc has run again. Methods that
+// change there are not seen by the program. In CI gpuc -check sees them.
+//
 // So do [GemmWith], [GemmTo], [Attention] and [Decode], and [LayerNorm], [RMSNorm] and [Softmax] by rows. [SortAll], [SortPairsAll],
 // [StableSortAll], [ScanAll] and [ExclusiveScanAll] work over several devices, and the result does not depend on how many there are.
 //

@@ -36,3 +36,13 @@ func LoadStableSortBidCheaper(c *runtime.Context) (of kernels.StableSort[Bid, Ch
 	k, err := kernelModule.Load(c)
 	return of.Of(k, 0), err
 }
+
+// The build fails here where a type is no longer what gpuc has compiled the kernels for. Then run go generate.
+func _(runGoGenerate *Bid) {
+	_ = (*struct {
+		Price  float32
+		Amount uint32
+		Number uint64
+	})(runGoGenerate)
+}
+func _(runGoGenerate *Cheaper) { _ = (*struct{})(runGoGenerate) }

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
@@ -24,7 +25,32 @@ type Module struct {
 	Needs   []string        // the target that a kernel needs, as sm_90a; none where all images have all kernels
 	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel has a check
 	Stack   uint64          // bytes of stack that a thread needs for recursion, about
+	Layouts []Layout        // of types that the Go compiler cannot compare
 	warm    warm            // for Auto
+}
+
+// Layout is a type as gpuc has compiled kernels for it.
+type Layout struct {
+	of reflect.Type
+	is string
+}
+
+// LayoutOf is the layout of a type.
+func LayoutOf[T any](is string) Layout { return Layout{reflect.TypeFor[T](), is} }
+
+// layout is a type without the names of types.
+func layout(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		text := "struct{"
+		for f := range t.Fields() {
+			text += f.Name + " " + layout(f.Type) + ";"
+		}
+		return text + "}"
+	case reflect.Array:
+		return fmt.Sprintf("[%d]%s", t.Len(), layout(t.Elem()))
+	}
+	return t.Kind().String()
 }
 
 // Kernels are the kernels of a package in a context.
@@ -39,6 +65,14 @@ type Kernels struct {
 func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if c == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "launch: the context is nil")
+	}
+	for _, l := range m.Layouts {
+		if l.of == nil {
+			continue
+		}
+		if is := layout(l.of); is != l.is {
+			return nil, driver.Errorf(driver.ErrInvalidArgument, "launch: %v is %s, and gpuc has compiled kernels for %s: run go generate", l.of, is, l.is)
+		}
 	}
 	k := &Kernels{of: m}
 	defer func() {

@@ -47,6 +47,9 @@ func (p *Program) sourceOf(pkg *packages.Package, generated string) {
 // Declares reports whether the package declares a name somewhere, in a function too.
 func (p *Program) Declares(name string) bool { return p.source.declared[name] }
 
+// Imports reports whether the package imports another one.
+func (p *Program) Imports(pkg *types.Package) bool { return p.source.imports[pkg.Path()] != nil }
+
 // Check rejects a generated file that does not compile, or in which a name of Go has another meaning. What the file declares is in the package
 // after it, so it is called once for a program.
 func (p *Program) Check(name string, text []byte) error {

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"go/types"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
@@ -28,10 +29,15 @@ func ofLibrary(fn *ssa.Function) bool {
 	if fn.Origin() != nil {
 		fn = fn.Origin()
 	}
-	if fn.Object() == nil || fn.Object().Pkg() == nil {
+	return fn.Object() != nil && IsLibrary(fn.Object().Pkg())
+}
+
+// IsLibrary reports whether a package is one of what a program instantiates, or takes types from. It may be nil.
+func IsLibrary(pkg *types.Package) bool {
+	if pkg == nil {
 		return false
 	}
-	path, ok := strings.CutPrefix(fn.Object().Pkg().Path(), module)
+	path, ok := strings.CutPrefix(pkg.Path(), module)
 	first, _, _ := strings.Cut(path, "/")
 	return ok && (first == "kernels" || first == "gpu")
 }

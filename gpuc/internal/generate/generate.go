@@ -73,6 +73,10 @@ func Go(in Input) ([]byte, error) {
 	for _, k := range in.Kernels {
 		w.own[k.Name+"CPU"], w.own[k.Name+"Auto"] = true, true
 	}
+	var compared, hidden []types.Type
+	if !in.Stub {
+		compared, hidden = w.relied()
+	}
 	own := slices.ContainsFunc(in.Kernels, func(k *compile.Kernel) bool { return k.Of == nil })
 	if !own {
 		delete(w.imports, "github.com/purecuda/purecuda/gpu")
@@ -81,7 +85,7 @@ func Go(in Input) ([]byte, error) {
 		if own {
 			w.imports["context"] = "context"
 		}
-		w.module()
+		w.module(hidden)
 	} else {
 		w.images()
 	}
@@ -100,6 +104,7 @@ func Go(in Input) ([]byte, error) {
 	for _, i := range in.Program.Instances {
 		w.instance(i)
 	}
+	w.layouts(compared)
 	if err := w.format(from); err != nil {
 		return nil, err
 	}
@@ -155,7 +160,7 @@ func (w *writer) function(head, body string) string {
 }
 
 // module writes the images, and how they are loaded.
-func (w *writer) module() {
+func (w *writer) module(hidden []types.Type) {
 	for i, m := range w.Images {
 		w.printf("\n//go:embed %s\nvar kernelImage%d []byte\n", m.File, i)
 	}
@@ -188,6 +193,13 @@ func (w *writer) module() {
 	}
 	if stack := slices.MaxFunc(w.Kernels, func(a, b *compile.Kernel) int { return a.Stack - b.Stack }).Stack; stack > 0 {
 		w.printf("\tStack: %d,\n", stack)
+	}
+	if len(hidden) > 0 {
+		w.printf("\tLayouts: []launch.Layout{\n")
+		for _, t := range hidden {
+			w.printf("\t\tlaunch.LayoutOf[%s](%q),\n", w.name(t), layout(t))
+		}
+		w.printf("\t},\n")
 	}
 	w.printf("}\n\n")
 	w.printf(`// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
