@@ -60,7 +60,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	case !strings.HasPrefix(name, "Product"):
 		codes = []string{catalogue[name]}
 	case has.Major < 8:
-		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
+		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v: take another device, or kernels.GemmCPU", has)
 	case has.Arch() == 90 && c.Device().TensorMaps:
 		names = nil
 		for _, width := range gemmWidths {

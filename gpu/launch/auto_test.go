@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -56,7 +57,24 @@ func TestAutoWhereNoDeviceCan(t *testing.T) {
 		_, err = nothing(m, rt)
 		assert.ErrorIs(t, err, driver.ErrModuleLoadFailed)
 		assert.ErrorContains(t, err, "[device 1]")
+		assert.ErrorIs(t, err, driver.ErrUnsupported)
+		assert.ErrorContains(t, err, "gpuc has compiled the kernels for no device of compute capability 7.5: give it -arch sm_75 too")
 	}
+	m = &launch.Module{Images: m.Images, Kernels: m.Kernels, Needs: []string{"sm_90"}}
+	_, err = nothing(m, rt)
+	assert.ErrorIs(t, err, driver.ErrUnsupported)
+	assert.ErrorContains(t, err, "kernel nothing needs sm_90, and the device has compute capability 7.5: take another device")
+}
+
+// An image that the driver cannot read is no matter of the device.
+func TestLoadOfABadImage(t *testing.T) {
+	m := &launch.Module{Images: []runtime.Image{{Code: []byte(strings.Replace(ofHopper, "ret;", "nonsense;", 1))}}, Kernels: []string{"nothing"}}
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.H100()}})))
+	require.NoError(t, err)
+	defer rt.Close()
+	_, err = nothing(m, rt)
+	assert.ErrorIs(t, err, driver.ErrModuleLoadFailed)
+	assert.NotErrorIs(t, err, driver.ErrUnsupported)
 }
 
 // Trim gives back what Auto keeps, and the next call loads it again.

@@ -81,7 +81,7 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 		}
 	}()
 	if k.module, err = c.CachedModule(m.Images...); err != nil {
-		return nil, err
+		return nil, m.unfit(err, c.Device())
 	}
 	for i, name := range m.Kernels {
 		if m.Needs != nil && m.Needs[i] != "" && !bytes.Contains(k.module.Image().Code, []byte(".entry "+name+"(")) {
@@ -101,6 +101,25 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	}
 	k.checks, err = c.NewChecks(func(words [runtime.CheckWords]uint64) error { return newCheckError(words, m.Sites) })
 	return k, err
+}
+
+// unfit is the error of a load. Where no image is for the device, it says so as a launch does of one kernel.
+func (m *Module) unfit(err error, d runtime.Device) error {
+	e, ok := err.(*driver.Error)
+	if !ok || e.Kind != driver.ErrModuleLoadFailed || e.Err != nil {
+		return err
+	}
+	no := driver.Errorf(driver.ErrUnsupported, "gpuc has compiled the kernels for no device of compute capability %v: give it -arch sm_%d too", d.Capability, d.Capability.Arch())
+	if len(m.Needs) > 0 && !slices.Contains(m.Needs, "") {
+		no = m.needs(0, d)
+	}
+	no.Device, no.Err = d.Ordinal, err
+	return no
+}
+
+// needs is the error of a kernel that the device cannot run.
+func (m *Module) needs(i int, d runtime.Device) *driver.Error {
+	return driver.Errorf(driver.ErrUnsupported, "kernel %s needs %s, and the device has compute capability %v: take another device", m.Kernels[i], m.Needs[i], d.Capability)
 }
 
 // Close unloads the kernels. It does not wait for their work. If a check has failed that no wait has told so far, the
@@ -128,8 +147,7 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...
 		return driver.Errorf(driver.ErrInvalidArgument, "launch: the stream of kernel %s is nil", k.of.Kernels[i])
 	}
 	if k.list[i] == nil {
-		return driver.Errorf(driver.ErrUnsupported, "kernel %s needs %s, and the device has compute capability %v", k.of.Kernels[i], k.of.Needs[i],
-			k.module.Context().Device().Capability)
+		return k.of.needs(i, k.module.Context().Device())
 	}
 	if k.list[i].Params() == len(args)+1 {
 		args = append(args[:len(args):len(args)], k.Report())
