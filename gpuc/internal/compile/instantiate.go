@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -136,9 +137,23 @@ func (p *Program) findInstances(pkg *packages.Package) error {
 
 // instance notes the kernels of a type.
 func (p *Program) instance(pkg *packages.Package, named *types.Named, pos token.Pos) error {
-	in := &Instance{Name: words(named), Type: named, First: len(p.Kernels), at: pos}
+	in := &Instance{Name: words(named, false, pkg.Types), Type: named, First: len(p.Kernels), at: pos}
 	problem := func(format string, args ...any) error {
 		return &Error{Pos: p.fset.Position(pos), Msg: fmt.Sprintf(format, args...)}
+	}
+	for long := false; ; long = true {
+		i := slices.IndexFunc(p.Instances, func(other *Instance) bool { return other.Name == in.Name })
+		if i < 0 {
+			break
+		}
+		at := p.fset.Position(p.Instances[i].at)
+		switch {
+		case types.Identical(p.Instances[i].Type, named):
+			return problem("%s is at %s:%d already: delete one of the lines", p.written(named), filepath.Base(at.Filename), at.Line)
+		case long:
+			return problem("%s and %s at %s:%d give one name, %s: rename a type", p.written(named), p.written(p.Instances[i].Type), filepath.Base(at.Filename), at.Line, in.Name)
+		}
+		in.Name = words(named, true, pkg.Types)
 	}
 	var err error
 	packages.Visit([]*packages.Package{pkg}, nil, func(of *packages.Package) {
@@ -200,17 +215,23 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// words is a type as a part of a name.
-func words(t types.Type) string {
+// words is a type as a part of a name. A long one tells types apart whose words are one text: the package and each type are words.
+func words(t types.Type, long bool, own *types.Package) string {
 	var name string
 	switch t := types.Unalias(t).(type) {
 	case *types.Named:
 		name = t.Obj().Name()
+		if of := t.Obj().Pkg(); long && of != nil && of != own && !IsLibrary(of) {
+			name = capital(of.Name()) + capital(name)
+		}
 		for a := range t.TypeArgs().Types() {
-			name += words(a)
+			if long {
+				name += "_"
+			}
+			name += words(a, long, own)
 		}
 	case *types.Array:
-		name = "Array" + fmt.Sprint(t.Len()) + words(t.Elem())
+		name = "Array" + fmt.Sprint(t.Len()) + words(t.Elem(), long, own)
 	default:
 		for _, part := range strings.FieldsFunc(types.TypeString(t, func(*types.Package) string { return "" }), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 			name += capital(part)

@@ -54,3 +54,49 @@ func (wrong) Combine(a, b int32) int32 { return append([]int32{a}, b)[0] }
 		}
 	}
 }
+
+// TestNamesOfInstances has lines whose types give one name, from which the later one gets a longer one.
+func TestNamesOfInstances(t *testing.T) {
+	files := map[string]string{"ta/ta.go": "package ta\n\ntype AB int32\n", "k.go": `package k
+
+import (
+	"k/ta"
+
+	"github.com/purecuda/purecuda/kernels"
+)
+
+var _ kernels.Chunk
+
+type A int32
+
+type AB int32
+
+type last[T any] struct{}
+
+func (last[T]) Zero() (z T)      { return }
+func (last[T]) Combine(a, b T) T { return b }
+
+type BC struct{ last[A] }
+
+type C struct{ last[AB] }
+
+type D struct{ last[ta.AB] }
+
+//purecuda:instantiate kernels.Scan[A, BC]
+//purecuda:instantiate kernels.Scan[AB, C]
+//purecuda:instantiate kernels.Unique[AB]
+//purecuda:instantiate kernels.Unique[ta.AB]
+//purecuda:instantiate kernels.Reduce[AB, last[AB]]
+//purecuda:instantiate kernels.Reduce[ta.AB, last[ta.AB]]
+`}
+	p, err := loadFiles(t, files)
+	require.NoError(t, err)
+	var names []string
+	for _, in := range p.Instances {
+		names = append(names, in.Name)
+	}
+	assert.Equal(t, []string{"ScanABC", "Scan_AB_C", "UniqueAB", "Unique_TaAB", "ReduceABLastAB", "Reduce_TaAB_Last_TaAB"}, names)
+	files["k.go"] += "//purecuda:instantiate kernels.Unique[AB]\n"
+	_, err = loadFiles(t, files)
+	assert.ErrorContains(t, err, "k.go:32: kernels.Unique[AB] is at k.go:28 already: delete one of the lines")
+}
