@@ -16,7 +16,6 @@ import (
 // TestMain is also that of the children of an isolate.Group, and of the processes that answer for a policy.
 func TestMain(m *testing.M) {
 	isolate.Main(openChild)
-	defer func() { _ = os.RemoveAll(built.folder) }()
 	leaks.Main(m, 0)
 }
 
@@ -25,6 +24,7 @@ const here = "internal/promises/promises_test.go"
 
 // TestPromises runs all cells of the doors of this module.
 func TestPromises(t *testing.T) {
+	programs := programs(t)
 	for _, row := range promises.Doors {
 		if row.Test != here {
 			continue
