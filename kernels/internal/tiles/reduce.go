@@ -22,19 +22,26 @@ func Reduce[T any, O block.Op[T]](t *gpu.Thread, op O, wide bool, out, in []T) {
 	steps := (len(in) + step - 1) / step
 	each := (steps + t.GridDimX() - 1) / t.GridDimX()
 	lane := t.Warp()*32*ahead + t.Lane()
-	for s := t.BlockX() * each; s < min((t.BlockX()+1)*each, steps); s++ {
-		var x [ahead][4]T
-		if wide && (s+1)*step <= len(in) {
+	s, end := t.BlockX()*each, min((t.BlockX()+1)*each, steps)
+	var x [ahead][4]T
+	if wide {
+		for whole := min(end, len(in)/step); s < whole; s++ {
 			for k := range ahead {
 				x[k] = load(in, s*TileThreads*ahead+lane+k*32)
 			}
-		} else {
 			for k := range ahead {
 				for j := range width {
-					x[k][j] = op.Zero()
-					if i := (s*TileThreads*ahead+lane+k*32)*width + j; i < len(in) {
-						x[k][j] = in[i]
-					}
+					total = op.Combine(total, x[k][j])
+				}
+			}
+		}
+	}
+	for ; s < end; s++ {
+		for k := range ahead {
+			for j := range width {
+				x[k][j] = op.Zero()
+				if i := (s*TileThreads*ahead+lane+k*32)*width + j; i < len(in) {
+					x[k][j] = in[i]
 				}
 			}
 		}
