@@ -175,12 +175,15 @@ func (k *kctx) mma(in *ssa.Call, fn *ssa.Function, args []val) {
 		return d
 	}
 	integer := sum == "int32"
+	if of == "float64" { // two words each
+		double := func(w []val) val { return k.pure("mov.b64", kF64, k.braces(w)) }
+		a, b = []val{double(a[:2]), double(a[2:])}, []val{double(b)}
+	}
 	switch {
-	case of == "float64": // two rows of A in one lane, of m8n8k4
-		double := func(w []val) []val { return []val{k.pure("mov.b64", kF64, k.braces(w))} }
-		c = append(one("m8n8k4", c[:2], double(a[:2]), double(b)), one("m8n8k4", c[2:], double(a[2:]), double(b))...)
+	case of == "float64" && k.o.Arch < 90:
+		c = append(one("m8n8k4", c[:2], a[:1], b), one("m8n8k4", c[2:], a[1:], b)...)
 	case k.o.Arch >= 80:
-		depth := map[int64]string{1: "m16n8k32", 2: "m16n8k16", 4: "m16n8k8"}[sizes.Sizeof(fn.TypeArgs()[0])]
+		depth := map[int64]string{1: "m16n8k32", 2: "m16n8k16", 4: "m16n8k8", 8: "m16n8k4"}[sizes.Sizeof(fn.TypeArgs()[0])]
 		c = one(depth, c, a, b)
 	case integer:
 		c = append(one("m8n8k16", c[:2], a[:1], b[:1]), one("m8n8k16", c[2:], a[1:2], b[:1])...)

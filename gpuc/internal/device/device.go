@@ -50,9 +50,9 @@ func Of(m *compile.Module) Module {
 	return Module{m.PTX, r, grids, stack}
 }
 
-// Compile compiles the kernels of a package that is loaded by load. On a GPU host the module lies in testdata/modules,
+// Compile compiles kernels of a package that is loaded by load, all where none is named. On a GPU host the module lies in testdata/modules,
 // where a run with [Writing] has put it.
-func Compile(t testing.TB, load func() *compile.Program, name string, o compile.Options) Module {
+func Compile(t testing.TB, load func() *compile.Program, name string, o compile.Options, kernels ...string) Module {
 	t.Helper()
 	file := fmt.Sprintf("testdata/modules/%s_%v_%s_%v.json", name, compile.Target{Arch: o.Arch, Only: o.Only}, o.Checks, o.Plain)
 	var m Module
@@ -62,7 +62,7 @@ func Compile(t testing.TB, load func() *compile.Program, name string, o compile.
 		require.NoError(t, json.Unmarshal(text, &m))
 		return m
 	}
-	compiled, err := load().Compile(o)
+	compiled, err := load().Compile(o, kernels...)
 	require.NoError(t, err)
 	m = Of(compiled)
 	if Writing() {

@@ -44,6 +44,7 @@ func TestMMA(t *testing.T) {
 			func(i, t int) int { return t + 4*i }, 4, 2},
 		{16, 4, "f32", "tf32", func(i, g int) int { return g + 8*i }, func(_, t int) int { return t }, func(_, t int) int { return t }, 2, 1},
 		{8, 4, "f64", "f64", func(_, g int) int { return g }, func(_, t int) int { return t }, func(_, t int) int { return t }, 1, 1},
+		{16, 4, "f64", "f64", func(i, g int) int { return g + 8*i }, func(_, t int) int { return t }, func(_, t int) int { return t }, 2, 1},
 		{16, 32, "s32", "s8", func(i, g int) int { return g + 8*b2i(!(i < 4 || i >= 8 && i < 12)) }, func(i, t int) int { return t*4 + i&3 + 16*b2i(i >= 8) },
 			func(i, t int) int { return t*4 + i&3 + 16*b2i(i >= 4) }, 16, 8},
 		{16, 16, "s32", "u8", func(i, g int) int { return g + 8*b2i(i >= 4) }, func(i, t int) int { return t*4 + i&3 },
