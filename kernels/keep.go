@@ -15,16 +15,18 @@ type Condition[T any] interface{ Keep(v T) bool }
 
 // Select keeps the elements for which a condition holds, in their order, on a device:
 // //purecuda:instantiate kernels.Select[Point, Inside] makes one for the types of a program. It is what [slices.DeleteFunc] is
-// on the CPU, with the opposite condition. Select is safe for concurrent use, each goroutine with a stream of its own.
+// on the CPU, with the opposite condition. An element has at most 255 bytes on compute capability 7.5, 395 on 8.6 and 8.9, 651 on 8.0, and 907 on
+// 9.0. Select is safe for concurrent use, each goroutine with a stream of its own.
 type Select[T any, C Condition[T]] struct{ primitive }
 
 // Partition divides elements by a condition, both parts in their order, on a device:
 // //purecuda:instantiate kernels.Partition[Point, Inside] makes one for the types of a program. [PartitionCPU] does it on the
-// CPU. Partition is safe for concurrent use, each goroutine with a stream of its own.
+// CPU. Elements have at most as many bytes as those of [Select]. Partition is safe for concurrent use, each goroutine with a stream of its own.
 type Partition[T any, C Condition[T]] struct{ primitive }
 
 // Unique keeps the first element of each run of equal ones, on a device: //purecuda:instantiate kernels.Unique[Point] makes one
-// for a type of a program. It is what [slices.Compact] is on the CPU. Unique is safe for concurrent use, each goroutine with a stream of its own.
+// for a type of a program. It is what [slices.Compact] is on the CPU. Elements have at most as many bytes as those of
+// [Select]. Unique is safe for concurrent use, each goroutine with a stream of its own.
 type Unique[T comparable] struct{ primitive }
 
 // Of is called by what gpuc writes.
@@ -109,6 +111,9 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 		room = rest.Len()
 	}
 	if err := keepLengths(name, n, out.Len(), room, size); err != nil {
+		return err
+	}
+	if err := fits[T](k, name, tiles.Tile(size), tiles.KeepShared); err != nil {
 		return err
 	}
 	switch {

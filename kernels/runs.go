@@ -14,7 +14,7 @@ import (
 
 // ReduceByKey combines the values of each run of equal keys, on a device. A line makes one for the types of a program:
 // //purecuda:instantiate kernels.ReduceByKey[uint32, Point, Sum]. The order of the operations depends on the place of the
-// elements alone, so floats give the same bits in each run, on every device. ReduceByKey is safe for concurrent use, each goroutine with a
+// elements alone, so floats give the same bits in each run, on every device. A value has at most 1,480 bytes. ReduceByKey is safe for concurrent use, each goroutine with a
 // stream of its own.
 type ReduceByKey[K comparable, V any, O block.Op[V]] struct{ primitive }
 

@@ -15,7 +15,7 @@ import (
 //	//purecuda:instantiate kernels.Scan[Point, MinMax]
 //
 // The order of the operations depends on the number of elements alone, so floats give the same bits in each run, on every
-// device. It is not the order of [ScanCPU]. Scan is safe for concurrent use, each goroutine with a stream of its own.
+// device. It is not the order of [ScanCPU]. An element has at most 1,488 bytes. Scan is safe for concurrent use, each goroutine with a stream of its own.
 type Scan[T any, O block.Op[T]] struct{ primitive }
 
 // Of is called by what gpuc writes.

@@ -15,6 +15,8 @@ import (
 // ScanAcross has the kernels of [ScanAll] and [ExclusiveScanAll]. A line makes one, to be loaded on each device:
 //
 //	//purecuda:instantiate kernels.ScanAcross[Point, MinMax]
+//
+// An element has at most 1,488 bytes.
 type ScanAcross[T any, O block.Op[T]] struct{ primitive }
 
 // Of is called by what gpuc writes.

@@ -21,8 +21,8 @@ type Key interface {
 type Sort[K Key] struct{ primitive }
 
 // SortPairs sorts keys on a device, and moves a value with each. Pairs with equal keys keep their order. A line makes one for
-// the types of a program: //purecuda:instantiate kernels.SortPairs[float32, Point]. It is safe for concurrent use, each goroutine with a
-// stream of its own.
+// the types of a program: //purecuda:instantiate kernels.SortPairs[float32, Point]. A value has at most 167 bytes on compute capability 7.5, 260 on
+// 8.6 and 8.9, 431 on 8.0, and 602 on 9.0: sort the places of larger ones. It is safe for concurrent use, each goroutine with a stream of its own.
 type SortPairs[K Key, V any] struct{ primitive }
 
 // Of is called by what gpuc writes.
@@ -162,6 +162,11 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 		return invalidArgument("sort: %d keys, at most %d", n, uint32(math.MaxUint32))
 	}
 	p := newSorting[K, V](n)
+	if p.valueSize > p.keySize {
+		if err := fits[V](k, "sort", tiles.SortThreads*tiles.SortItems(uintptr(p.valueSize)), tiles.PassShared); err != nil {
+			return err
+		}
+	}
 	if n == 0 {
 		if err := nothing(s, outKeys, inKeys); err != nil || p.valueSize == 0 {
 			return err

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"reflect"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -32,6 +33,20 @@ func (p primitive) Close() error { return p.k.Close() }
 // launch puts a kernel of the primitive on the stream.
 func (p primitive) launch(i int, s *runtime.Stream, grid, block, shared int, args ...runtime.Arg) error {
 	return p.k.Launch(p.first+i, s, runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: uint32(block)}, SharedBytes: uint32(shared)}, args...)
+}
+
+// fits says what is wrong with elements of which a block keeps so many in shared memory, beside other bytes.
+func fits[T any](p primitive, name string, count, other int) error {
+	size := int(sizeOf[T]())
+	if count*size+other <= 48<<10 { // which all devices have
+		return nil
+	}
+	d := p.k.Context().Device()
+	if most := (max(d.SharedPerBlockOptin, d.SharedPerBlock) - other) / count; size > most {
+		return driver.Errorf(driver.ErrUnsupported, "%s: %v has %d bytes, and a device of compute capability %v has room for at most %d each: take a smaller type, such as the index of one",
+			name, reflect.TypeFor[T](), size, d.Capability, most)
+	}
+	return nil
 }
 
 // slice is a slice as an argument of a kernel.

@@ -1,6 +1,8 @@
 package compile_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,4 +101,50 @@ type D struct{ last[ta.AB] }
 	files["k.go"] += "//purecuda:instantiate kernels.Unique[AB]\n"
 	_, err = loadFiles(t, files)
 	assert.ErrorContains(t, err, "k.go:32: kernels.Unique[AB] is at k.go:28 already: delete one of the lines")
+}
+
+// TestLargestElements has types of the largest size that a library has room for, and larger ones. The documents of the types say the sizes.
+func TestLargestElements(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	source := `package k
+
+import "github.com/purecuda/purecuda/kernels"
+
+var _ kernels.Chunk
+
+type last[T any] struct{}
+
+func (last[T]) Zero() (z T)      { return }
+func (last[T]) Combine(a, b T) T { return b }
+`
+	limits := []struct {
+		of, kernel string
+		most       int
+	}{
+		{"Scan[T, last[T]]", "Scan", 1488}, {"ScanAcross[T, last[T]]", "Scan", 1488}, {"Reduce[T, last[T]]", "Reduce", 1536},
+		{"SegmentedReduce[T, last[T]]", "Reduce", 768}, {"ReduceByKey[int32, T, last[T]]", "Reduce", 1480},
+	}
+	for _, l := range limits {
+		for size := l.most; size <= l.most+520; size += 520 {
+			of := fmt.Sprintf("T%d", size)
+			if !strings.Contains(source, "type "+of+" ") {
+				source += fmt.Sprintf("\ntype %s [%d]uint64\n\n", of, size/8)
+			}
+			source += "//purecuda:instantiate kernels." + regexp.MustCompile(`\bT\b`).ReplaceAllString(l.of, of) + "\n"
+		}
+	}
+	p, err := loadFiles(t, map[string]string{"k.go": source})
+	require.NoError(t, err)
+	for i, l := range limits {
+		for j, in := range p.Instances[2*i:][:2] {
+			_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff}, in.Name+"_"+l.kernel)
+			if j == 0 {
+				assert.NoError(t, err, in.Name)
+				continue
+			}
+			assert.ErrorContains(t, err, fmt.Sprintf("T%d has %d bytes, and a block has room for at most %d each: take a smaller type, such as the index of one", l.most+520, l.most+520, l.most))
+		}
+	}
 }

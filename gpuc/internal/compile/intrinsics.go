@@ -454,14 +454,53 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	if n, ok := k.shared[key]; ok { // in another copy of a loop
 		return shared(n)
 	}
-	if k.sharedSize = (k.sharedSize + 15) &^ 15; k.sharedSize+sizes.Sizeof(t) > maxShared {
+	if k.sharedSize = (k.sharedSize + 15) &^ 15; k.sharedSize+sizes.Sizeof(t) > maxShared && k.src.Of != nil && ofLibrary(f.fn) {
+		k.tooLarge = in.Pos() // how much is too much is known at the end
+	} else if k.sharedSize+sizes.Sizeof(t) > maxShared {
 		k.fail(in.Pos(), "with this %s, the kernel has %d bytes of gpu.Shared; at most %d: take gpu.DynamicShared, whose size the launch gives", t, k.sharedSize+sizes.Sizeof(t), maxShared)
 	}
 	k.sharedSize += max(1, sizes.Sizeof(t))
+	k.sharedTypes = append(k.sharedTypes, t)
 	n := fmt.Sprintf("shared_%s_%d", k.name, len(k.shared))
 	k.shared[key] = n
 	k.decls = append(k.decls, fmt.Sprintf(".shared .align 16 .b8 %s[%d];", n, max(1, sizes.Sizeof(t))))
 	return shared(n)
+}
+
+// rejectTooLarge rejects types that are too large for what a kernel of a library keeps of them in shared memory.
+func (k *kctx) rejectTooLarge() {
+	var of types.Type
+	var count, most int64
+	for a := range k.src.Of.Type.TypeArgs().Types() {
+		n := int64(0)
+		for _, t := range k.sharedTypes {
+			n += countOf(t, a)
+		}
+		if size := sizes.Sizeof(a); n*size > count*most {
+			of, count, most = a, n, size
+		}
+	}
+	if of == nil {
+		k.fail(k.tooLarge, "the kernel has %d bytes of gpu.Shared; at most %d", k.sharedSize, maxShared)
+	}
+	limit := (maxShared - k.sharedSize + count*most) / count
+	k.fail(k.tooLarge, "%s has %d bytes, and a block has room for at most %d each: take a smaller type, such as the index of one", of, most, limit/sizes.Alignof(of)*sizes.Alignof(of))
+}
+
+// countOf is how many values of another type a type has.
+func countOf(t, of types.Type) (n int64) {
+	if types.Identical(t, of) {
+		return 1
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Array:
+		return u.Len() * countOf(u.Elem(), of)
+	case *types.Struct:
+		for f := range u.Fields() {
+			n += countOf(f.Type(), of)
+		}
+	}
+	return n
 }
 
 // dynamicShared is the dynamic shared memory as a slice.

@@ -193,9 +193,11 @@ type kctx struct {
 	blockID  int     // the number of the block that is compiled now
 	nblock   int
 
-	asked                 token.Pos              // the outermost loop that is unrolled because a line says so
-	unrolled              bool                   // a loop by itself
-	sharedSize, localSize int64                  // bytes
+	asked                 token.Pos // the outermost loop that is unrolled because a line says so
+	unrolled              bool      // a loop by itself
+	sharedSize, localSize int64     // bytes
+	sharedTypes           []types.Type
+	tooLarge              token.Pos              // a shared variable that is
 	inlined               map[*ssa.Function]bool // large functions
 }
 
@@ -252,6 +254,9 @@ func (k *kctx) run() (ok bool) {
 	}
 	s.done[k.fn.Blocks[0]] = newTable(k.cur)
 	k.region(f, s, map[*ssa.BasicBlock]bool{k.fn.Blocks[0]: true})
+	if k.tooLarge.IsValid() {
+		k.rejectTooLarge()
+	}
 	return true
 }
 

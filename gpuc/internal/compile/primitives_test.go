@@ -361,6 +361,28 @@ func TestSizesOfElements(t *testing.T) {
 	}
 }
 
+// TestElementsTooLarge has elements of which a block has no room for enough on a device with little shared memory.
+func TestElementsTooLarge(t *testing.T) {
+	p := openLibraryOn(t, "sizes", drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4()}})
+	selected(p, "SelectFitsAnyFits", sizes.Any[sizes.Fits]{}, make([]sizes.Fits, 300), 0)
+	sortedPairs(p, "SortPairsUint32Array41Uint32", make([]uint32, 500), make([][41]uint32, 500))
+	if p.d == nil {
+		t.Skip("a device of hardware may have room for more")
+	}
+	x, count := onDevice(p, make([]sizes.Large, 3), 0), onDevice(p, []uint64{0}, 0)
+	keys, values := onDevice(p, make([]uint32, 3), 0), onDevice(p, make([][42]uint32, 3), 0)
+	for name, err := range map[string]error{
+		"select":    kernels.Select[sizes.Large, sizes.Any[sizes.Large]]{}.Of(p.of("SelectLargeAnyLarge")).Launch(p.s, sizes.Any[sizes.Large]{}, onDevice(p, make([]sizes.Large, 3), 0), x, count, nil),
+		"partition": kernels.Partition[sizes.Large, sizes.Any[sizes.Large]]{}.Of(p.of("PartitionLargeAnyLarge")).Launch(p.s, sizes.Any[sizes.Large]{}, onDevice(p, make([]sizes.Large, 3), 0), onDevice(p, make([]sizes.Large, 3), 0), x, count, nil),
+		"unique":    kernels.Unique[sizes.Large]{}.Of(p.of("UniqueLarge")).Launch(p.s, onDevice(p, make([]sizes.Large, 3), 0), x, count, nil),
+	} {
+		assert.ErrorIs(t, err, driver.ErrUnsupported, name)
+		assert.ErrorContains(t, err, name+": sizes.Large has 256 bytes, and a device of compute capability 7.5 has room for at most 255 each: take a smaller type, such as the index of one")
+	}
+	err := kernels.SortPairs[uint32, [42]uint32]{}.Of(p.of("SortPairsUint32Array42Uint32")).Launch(p.s, keys, keys, values, values, nil)
+	assert.ErrorContains(t, err, "sort: [42]uint32 has 168 bytes, and a device of compute capability 7.5 has room for at most 167 each")
+}
+
 func TestScanOfFloatsHasOneOrder(t *testing.T) {
 	p := openPrimitives(t)
 	const n = 100_003

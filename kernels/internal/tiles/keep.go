@@ -54,6 +54,9 @@ func (Changing[T]) Looks() bool { return true }
 // Parts is false.
 func (Changing[T]) Parts() bool { return false }
 
+// KeepShared is how much shared memory Keep has beside the dynamic one.
+const KeepShared = 160
+
 // Keep moves what stays to the begin of out, in its order, and writes to count how many those are. Where the rule parts, the
 // others go to the begin of rest. The dynamic shared memory has room for a tile. words are as those of Scan.
 func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, count, words []uint64) {

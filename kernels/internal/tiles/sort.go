@@ -23,6 +23,9 @@ func SortShared(size uintptr) int {
 	return max(SortThreads*SortItems(size)*int(size), SortThreads/32*digits*4)
 }
 
+// PassShared is how much shared memory a pass has besides.
+const PassShared = 4*digits + 16 + 128
+
 // Order says how keys compare.
 type Order uint32
 

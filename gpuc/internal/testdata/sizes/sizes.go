@@ -30,6 +30,25 @@ type Odd[W Words] struct{}
 // Keep reports whether the second word is odd.
 func (Odd[W]) Keep(w W) bool { return w[1]%2 != 0 }
 
+// Fits and Large are the largest elements of a selection on compute capability 7.5, and larger ones.
+type (
+	Fits  [63]uint32
+	Large [64]uint32
+)
+
+// Any keeps all.
+type Any[T any] struct{}
+
+// Keep is true.
+func (Any[T]) Keep(T) bool { return true }
+
+//purecuda:instantiate kernels.Select[Fits, Any[Fits]]
+//purecuda:instantiate kernels.Select[Large, Any[Large]]
+//purecuda:instantiate kernels.Partition[Large, Any[Large]]
+//purecuda:instantiate kernels.Unique[Large]
+//purecuda:instantiate kernels.SortPairs[uint32, [41]uint32]
+//purecuda:instantiate kernels.SortPairs[uint32, [42]uint32]
+
 //purecuda:instantiate kernels.Scan[[3]uint64, Then[[3]uint64]]
 //purecuda:instantiate kernels.Scan[[5]uint64, Then[[5]uint64]]
 //purecuda:instantiate kernels.Scan[[27]uint64, Then[[27]uint64]]
