@@ -69,7 +69,7 @@ func gemmBatch(shape []GemmShape) (g GemmShape, err error) {
 // fits looks whether the matrices of a batch have their memory, of which left elements lie behind the first.
 func (g GemmShape) fits(name string, stride, left int) error {
 	if g.Batch > 1 && (stride < 0 || left/(g.Batch-1) < stride) {
-		return invalidArgument("Gemm: the stride of %s is %d: %d elements behind the first of %d matrices have room for 0 to %d", name, stride, left, g.Batch, left/(g.Batch-1))
+		return invalidArgument("Gemm: the stride of %s is %d: %d elements behind the first of %d matrices have room for 0 to %d: want %d x the stride there", name, stride, left, g.Batch, left/(g.Batch-1), g.Batch-1)
 	}
 	return nil
 }

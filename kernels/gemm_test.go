@@ -251,7 +251,7 @@ func TestGemmBatchRefuses(t *testing.T) {
 		{[]GemmShape{{Batch: 65536}}, "a batch of 65536 products, want 0 to 65535: divide a larger one"},
 		{[]GemmShape{{Batch: 2, StrideA: 12, StrideB: 0, StrideC: 256}}, "the stride of A is 12, want a multiple of 8"},
 		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: -8, StrideC: 256}}, "the stride of B is -8"},
-		{[]GemmShape{{Batch: 5, StrideA: 0, StrideB: 0, StrideC: 256}}, "the stride of C is 256: 768 elements behind the first of 5 matrices have room for 0 to 192"},
+		{[]GemmShape{{Batch: 5, StrideA: 0, StrideB: 0, StrideC: 256}}, "the stride of C is 256: 768 elements behind the first of 5 matrices have room for 0 to 192: want 4 x the stride there"},
 		{[]GemmShape{{Batch: 65535, StrideA: 0, StrideB: 1 << 30, StrideC: 0}}, "the stride of B is 1073741824"},
 		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: 0, StrideC: 0}}, "the stride of C is 0: 2 results of 16 x 16 with a pitch of 16 overlap: want 256 and more"},
 		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: 0, StrideC: 16}}, "the stride of C is 16"},

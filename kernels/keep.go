@@ -106,11 +106,11 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 		return err
 	}
 	n, size := in.Len(), sizeOf[T]()
-	room := n
+	to, room := "out", n
 	if parts {
-		room = rest.Len()
+		to, room = "kept", rest.Len()
 	}
-	if err := keepLengths(name, n, out.Len(), room, size); err != nil {
+	if err := keepLengths(name, to, n, out.Len(), room, size); err != nil {
 		return err
 	}
 	if err := fits[T](k, name, tiles.Tile(size), tiles.KeepShared); err != nil {
@@ -125,7 +125,7 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 		}
 		return runtime.Zero(s, count)
 	}
-	spans := []launch.Span{launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("count", count, true), launch.Device("scratch", given, true)}
+	spans := []launch.Span{launch.Device(to, out, true), launch.Device("in", in, false), launch.Device("count", count, true), launch.Device("scratch", given, true)}
 	if parts {
 		spans = append(spans, launch.Device("rest", rest, true))
 	}
@@ -155,10 +155,10 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 }
 
 // keepLengths says what is wrong with slices where n elements of a size go to.
-func keepLengths(name string, n, out, rest int, size uintptr) error {
+func keepLengths(name, to string, n, out, rest int, size uintptr) error {
 	switch {
 	case out < n:
-		return invalidArgument("%s: out has room for %d elements, and %d could stay", name, out, n)
+		return invalidArgument("%s: %s has room for %d elements, and %d could stay", name, to, out, n)
 	case rest < n:
 		return invalidArgument("%s: rest has room for %d elements, and all %d could go there", name, rest, n)
 	case size == 0:
@@ -170,10 +170,10 @@ func keepLengths(name string, n, out, rest int, size uintptr) error {
 // PartitionCPU is Partition on the CPU. It returns how many elements it has kept. kept and rest have room for all of in, and overlap
 // neither it nor each other: else nothing is written, and there is an error.
 func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) (int, error) {
-	if err := keepLengths("partition", len(in), len(kept), len(rest), sizeOf[T]()); err != nil {
+	if err := keepLengths("partition", "kept", len(in), len(kept), len(rest), sizeOf[T]()); err != nil {
 		return 0, err
 	}
-	if err := launch.Apart("partition", launch.Host("out", kept, true), launch.Host("in", in, false), launch.Host("rest", rest, true)); err != nil {
+	if err := launch.Apart("partition", launch.Host("kept", kept, true), launch.Host("in", in, false), launch.Host("rest", rest, true)); err != nil {
 		return 0, err
 	}
 	k := 0

@@ -104,17 +104,17 @@ func TestOverlapOnTheCPU(t *testing.T) {
 func TestLengthsOnTheCPU(t *testing.T) {
 	four, three, add := make([]uint64, 4), make([]uint64, 3), block.Add[uint64]{}
 	for want, err := range map[string]error{
-		"scan: lengths 3 and 4 differ":                             ScanCPU(add, three, four),
-		"partition: out has room for 3 elements, and 4 could stay": onlyFailed(PartitionCPU(ascending{}, three, make([]uint64, 4), four)),
-		"rest has room for 3 elements":                             onlyFailed(PartitionCPU(ascending{}, make([]uint64, 4), three, four)),
-		"reduce by key: 4 keys and 3 values":                       onlyFailed(ReduceByKeyCPU(add, make([]uint64, 4), make([]uint64, 4), four, three)),
-		"room for 3 keys and 4 values":                             onlyFailed(ReduceByKeyCPU(add, three, make([]uint64, 4), four, make([]uint64, 4))),
-		"run lengths: there is room for 4 keys and 1 values":       onlyFailed(RunLengthsCPU(make([]uint64, 4), make([]uint32, 1), four)),
-		"3 results need 4 offsets, and there are 0":                SegmentedReduceCPU(add, three, four, nil),
-		"segmented sort: lengths 3 and 4 differ":                   SegmentedSortCPU(ascending{}, three, four, nil),
-		"top k: 4 of 3 keys":                                       TopKCPU(four, nil, three, false),
-		"top k: 3 keys and 0 places":                               TopKCPU(three, []uint32{}, four, false),
-		"the elements have no bytes":                               onlyFailed(RunLengthsCPU(make([]struct{}, 2), make([]uint32, 2), make([]struct{}, 2))),
+		"scan: lengths 3 and 4 differ":                                                       ScanCPU(add, three, four),
+		"partition: kept has room for 3 elements, and 4 could stay":                          onlyFailed(PartitionCPU(ascending{}, three, make([]uint64, 4), four)),
+		"rest has room for 3 elements":                                                       onlyFailed(PartitionCPU(ascending{}, make([]uint64, 4), three, four)),
+		"reduce by key: 4 keys and 3 values":                                                 onlyFailed(ReduceByKeyCPU(add, make([]uint64, 4), make([]uint64, 4), four, three)),
+		"reduce by key: outKeys has room for 3 and outValues for 4, and there can be 4 runs": onlyFailed(ReduceByKeyCPU(add, three, make([]uint64, 4), four, make([]uint64, 4))),
+		"run lengths: out has room for 4 and lengths for 1, and there can be 4 runs":         onlyFailed(RunLengthsCPU(make([]uint64, 4), make([]uint32, 1), four)),
+		"3 results need 4 offsets, and there are 0":                                          SegmentedReduceCPU(add, three, four, nil),
+		"segmented sort: lengths 3 and 4 differ":                                             SegmentedSortCPU(ascending{}, three, four, nil),
+		"top k: 4 of 3 keys":                                                                 TopKCPU(four, nil, three, false),
+		"top k: 3 keys and 0 places":                                                         TopKCPU(three, []uint32{}, four, false),
+		"the elements have no bytes":                                                         onlyFailed(RunLengthsCPU(make([]struct{}, 2), make([]uint32, 2), make([]struct{}, 2))),
 	} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
 		assert.ErrorContains(t, err, want)

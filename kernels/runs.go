@@ -66,38 +66,46 @@ func (k ReduceByKey[K, V, O]) Launch(s *runtime.Stream, op O, outKeys *runtime.R
 		return err
 	}
 	v, n := slice(values, false)
-	return byKey(s, "reduce by key", k.primitive, aligned(values), []runtime.Arg{runtime.Struct(&op)}, []runtime.Arg{v, n}, outKeys, outValues, keys, launch.Device("values", values, false), count, scratch)
+	return byKey(s, ofKeys, k.primitive, aligned(values), []runtime.Arg{runtime.Struct(&op)}, []runtime.Arg{v, n}, outKeys, outValues, keys, launch.Device("values", values, false), count, scratch)
 }
 
 // Launch copies the last element of each run to the begin of out, and how many it has to the begin of lengths. It sets the one
 // element of count to how many runs there are. Both have room for all of in, and are not in. There are at most 2^32-1 elements. The scratch
 // memory is that of the caller, or nil: then it comes from the arena, and the stream must not be captured.
 func (k RunLengths[K]) Launch(s *runtime.Stream, out *runtime.Ref[K], lengths *runtime.Ref[uint32], in *runtime.Ref[K], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
-	return byKey(s, "run lengths", k.primitive, true, nil, nil, out, lengths, in, launch.Span{}, count, scratch)
+	return byKey(s, ofRuns, k.primitive, true, nil, nil, out, lengths, in, launch.Span{}, count, scratch)
 }
 
-func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op, source []runtime.Arg, outKeys *runtime.Ref[K], outValues *runtime.Ref[V], keys *runtime.Ref[K], values launch.Span, count *runtime.Ref[uint64], given *runtime.Ref[byte]) error {
-	if err := k.loaded(name); err != nil {
+// runNames are the operation, and what its caller names what comes out and what goes in.
+type runNames struct{ name, out, values, in string }
+
+var (
+	ofKeys = runNames{"reduce by key", "outKeys", "outValues", "keys"}
+	ofRuns = runNames{"run lengths", "out", "lengths", "in"}
+)
+
+func byKey[K, V any](s *runtime.Stream, of runNames, k primitive, wide bool, op, source []runtime.Arg, outKeys *runtime.Ref[K], outValues *runtime.Ref[V], keys *runtime.Ref[K], values launch.Span, count *runtime.Ref[uint64], given *runtime.Ref[byte]) error {
+	if err := k.loaded(of.name); err != nil {
 		return err
 	}
 	n := keys.Len()
-	if err := runsLengths[K, V](name, n, outKeys.Len(), outValues.Len()); err != nil {
+	if err := runsLengths[K, V](of, n, outKeys.Len(), outValues.Len()); err != nil {
 		return err
 	}
 	switch {
 	case count.Len() != 1:
-		return invalidArgument("%s: the count has %d elements, want 1", name, count.Len())
+		return invalidArgument("%s: the count has %d elements, want 1", of.name, count.Len())
 	case n == 0:
 		if err := usable(outKeys, keys, outValues); err != nil {
 			return err
 		}
 		return runtime.Zero(s, count)
 	}
-	if err := launch.Apart(name, launch.Device("the keys that come out", outKeys, true), launch.Device("the values that come out", outValues, true),
-		launch.Device("the keys", keys, false), values, launch.Device("count", count, true), launch.Device("scratch", given, true)); err != nil {
+	if err := launch.Apart(of.name, launch.Device(of.out, outKeys, true), launch.Device(of.values, outValues, true), launch.Device(of.in, keys, false), values,
+		launch.Device("count", count, true), launch.Device("scratch", given, true)); err != nil {
 		return err
 	}
-	c, err := newScratch(name, s, runsScratch[K, V](n), given)
+	c, err := newScratch(of.name, s, runsScratch[K, V](n), given)
 	if err != nil {
 		return err
 	}
@@ -127,25 +135,24 @@ func keysAndValues(keys, values int) error {
 }
 
 // runsLengths says what is wrong with slices where the runs of n elements go to.
-func runsLengths[K, V any](name string, n, outKeys, outValues int) error {
+func runsLengths[K, V any](of runNames, n, out, values int) error {
 	switch {
-	case outKeys < n || outValues < n:
-		return invalidArgument("%s: there is room for %d keys and %d values, and there can be %d", name, outKeys, outValues, n)
+	case out < n || values < n:
+		return invalidArgument("%s: %s has room for %d and %s for %d, and there can be %d runs", of.name, of.out, out, of.values, values, n)
 	case sizeOf[K]() == 0 || sizeOf[V]() == 0:
-		return invalidArgument("%s: the elements have no bytes", name)
+		return invalidArgument("%s: the elements have no bytes", of.name)
 	case uint64(n) > math.MaxUint32:
-		return invalidArgument("%s: %d keys, at most %d", name, n, uint32(math.MaxUint32))
+		return invalidArgument("%s: %s has %d elements, at most %d", of.name, of.in, n, uint32(math.MaxUint32))
 	}
 	return nil
 }
 
 // runsOnCPU says what is wrong with the slices of a form for the CPU.
-func runsOnCPU[K, V any](name string, outKeys []K, outValues []V, keys []K, values launch.Span) error {
-	if err := runsLengths[K, V](name, len(keys), len(outKeys), len(outValues)); err != nil {
+func runsOnCPU[K, V any](of runNames, outKeys []K, outValues []V, keys []K, values launch.Span) error {
+	if err := runsLengths[K, V](of, len(keys), len(outKeys), len(outValues)); err != nil {
 		return err
 	}
-	return launch.Apart(name, launch.Host("the keys that come out", outKeys, true), launch.Host("the values that come out", outValues, true),
-		launch.Host("the keys", keys, false), values)
+	return launch.Apart(of.name, launch.Host(of.out, outKeys, true), launch.Host(of.values, outValues, true), launch.Host(of.in, keys, false), values)
 }
 
 // ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are. What comes out has room for all that goes in, and
@@ -154,7 +161,7 @@ func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outVa
 	if err := keysAndValues(len(keys), len(values)); err != nil {
 		return 0, err
 	}
-	if err := runsOnCPU("reduce by key", outKeys, outValues, keys, launch.Host("values", values, false)); err != nil {
+	if err := runsOnCPU(ofKeys, outKeys, outValues, keys, launch.Host("values", values, false)); err != nil {
 		return 0, err
 	}
 	n, zero, fold := 0, op.Zero(), folds[V](op)
@@ -170,7 +177,7 @@ func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outVa
 // RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are. What comes out has room for all of in, and does not
 // overlap it: else nothing is written, and there is an error.
 func RunLengthsCPU[K comparable](out []K, lengths []uint32, in []K) (int, error) {
-	if err := runsOnCPU("run lengths", out, lengths, in, launch.Span{}); err != nil {
+	if err := runsOnCPU(ofRuns, out, lengths, in, launch.Span{}); err != nil {
 		return 0, err
 	}
 	n := 0

@@ -173,7 +173,11 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 		}
 		return usable(outValues, inValues)
 	}
-	if err := launch.Apart("sort", launch.Device("out", outKeys, true), operand("in", inKeys, outKeys), launch.Device("outValues", outValues, true),
+	out, in := "out", "in"
+	if p.valueSize > 0 {
+		out, in = "outKeys", "keys"
+	}
+	if err := launch.Apart("sort", launch.Device(out, outKeys, true), operand(in, inKeys, outKeys), launch.Device("outValues", outValues, true),
 		operand("values", inValues, outValues), launch.Device("scratch", given, true)); err != nil {
 		return err
 	}

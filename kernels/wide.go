@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"reflect"
 	"unsafe"
 
@@ -165,6 +166,11 @@ func newScratch(name string, s *runtime.Stream, bytes int, given *runtime.Ref[by
 		return &scratch{all: given}, nil
 	}
 	all, err := runtime.Alloc[byte](s, bytes)
+	if errors.Is(err, driver.ErrCaptureFailed) {
+		no := driver.Errorf(driver.ErrCaptureFailed, "%s: give %d bytes of scratch memory, as Scratch says, where the stream is captured", name, bytes)
+		no.Err = err
+		err = no
+	}
 	return &scratch{all: all, own: true}, err
 }
 

@@ -133,6 +133,14 @@ func (c *Context) owner(state *refs.State) (*Context, error) {
 	return nil, errForeign(state.Device())
 }
 
+// apart ends an error that names the devices of two contexts. Where they have one device, it says how they differ.
+func apart(a, b *Context) string {
+	if a.device.Ordinal == b.device.Ordinal {
+		return ", which belong to two runtimes"
+	}
+	return ""
+}
+
 func errForeign(device int) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "the memory on device %d belongs to another runtime", device)
 }

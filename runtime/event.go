@@ -78,8 +78,8 @@ func (e *Event) Record(s *Stream) error {
 		return errNothing("stream")
 	}
 	if s.ctx != e.ctx {
-		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
-			e.ctx.device.Ordinal, s.ctx.device.Ordinal)
+		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d%s",
+			e.ctx.device.Ordinal, s.ctx.device.Ordinal, apart(e.ctx, s.ctx))
 	}
 	if err := e.hold(); err != nil {
 		return err
@@ -295,8 +295,8 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 			"Event.Since of an event without a time stamp: make it with Context.NewTimingEvent")
 	case e.ctx != start.ctx:
 		return 0, driver.Errorf(driver.ErrInvalidArgument,
-			"Event.Since of events of device %d and device %d: time stamps of two devices do not compare",
-			e.ctx.device.Ordinal, start.ctx.device.Ordinal)
+			"Event.Since of events of device %d and device %d%s: their time stamps do not compare",
+			e.ctx.device.Ordinal, start.ctx.device.Ordinal, apart(e.ctx, start.ctx))
 	}
 	for _, end := range []*Event{start, e} {
 		if err := end.mayWait("Event.Since"); err != nil {

@@ -98,7 +98,7 @@ func TestSinceAnEventOfAnotherDevice(t *testing.T) {
 	end, err := contextAt(t, rt, 1).NewTimingEvent()
 	require.NoError(t, err)
 	_, err = end.Since(start)
-	assert.EqualError(t, err, "InvalidArgument: Event.Since of events of device 1 and device 0: time stamps of two devices do not compare")
+	assert.EqualError(t, err, "InvalidArgument: Event.Since of events of device 1 and device 0: their time stamps do not compare")
 }
 
 func TestEventOnAStreamOfAnotherDevice(t *testing.T) {

@@ -150,8 +150,8 @@ func (b *GraphBuilder) addGraph(part *Graph, after []GraphNode) (GraphNode, erro
 	case part == nil || part.ctx == nil:
 		return GraphNode{}, errNothing("graph")
 	case part.ctx != b.graph.ctx:
-		return GraphNode{}, driver.Errorf(driver.ErrInvalidArgument, "a graph of device %d as a part of one of device %d",
-			part.ctx.device.Ordinal, b.graph.ctx.device.Ordinal)
+		return GraphNode{}, driver.Errorf(driver.ErrInvalidArgument, "a graph of device %d as a part of one of device %d%s",
+			part.ctx.device.Ordinal, b.graph.ctx.device.Ordinal, apart(part.ctx, b.graph.ctx))
 	}
 	// A graph that is built is nobody's part yet, so that no two callers wait for each other.
 	var node GraphNode

@@ -114,8 +114,8 @@ func (x *GraphExec) start(s *Stream, what string) error {
 }
 
 func (x *GraphExec) elsewhere(s *Stream, what string) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
-		what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
+	return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d%s",
+		what, s.ctx.device.Ordinal, x.ctx.device.Ordinal, apart(s.ctx, x.ctx))
 }
 
 // Update gives the launches from now on the arguments of g, a capture of the same
@@ -133,8 +133,8 @@ func (x *GraphExec) Update(g *Graph) error {
 		return errNothing("graph")
 	}
 	if g.ctx != x.ctx {
-		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d",
-			x.ctx.device.Ordinal, g.ctx.device.Ordinal)
+		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d%s",
+			x.ctx.device.Ordinal, g.ctx.device.Ordinal, apart(x.ctx, g.ctx))
 	}
 	var before []retainable
 	err := x.exclusively(func() error {

@@ -317,8 +317,8 @@ func (k *Kernel) elsewhere(s *Stream) error {
 	if s.ctx == k.ctx {
 		return k.stale(s)
 	}
-	return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
-		s.ctx.device.Ordinal, k.ctx.device.Ordinal)
+	return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d%s",
+		s.ctx.device.Ordinal, k.ctx.device.Ordinal, apart(s.ctx, k.ctx))
 }
 
 // takes fills in what was left out of a shape, and reports whether it is a plain one within the

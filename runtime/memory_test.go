@@ -481,6 +481,21 @@ func TestRefsOfAnotherRuntime(t *testing.T) {
 		assert.ErrorContains(t, err, "the memory on device 0 belongs to another runtime")
 	}
 	assert.Zero(t, y.Core().State().Stats().Leases)
+	x2 := alloc[uint32](t, newStream(t, foreign), 8)
+	there := newStream(t, foreign)
+	e, err := c.NewTimingEvent()
+	require.NoError(t, err)
+	begin, err := foreign.NewTimingEvent()
+	require.NoError(t, err)
+	_, since := e.Since(begin)
+	for want, err := range map[string]error{
+		"launch on a stream of device 0, and the kernel is loaded on device 0": addTo(kernel(t, c, "add"), there, x2, 1),
+		"record an event of device 0 on a stream of device 0":                  e.Record(there),
+		"Event.Since of events of device 0 and device 0":                       since,
+	} {
+		require.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, want+", which belong to two runtimes")
+	}
 }
 
 // Whoever loses the race with Close is told so, and nothing works on memory that is gone.
