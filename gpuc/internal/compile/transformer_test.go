@@ -102,6 +102,30 @@ func normed[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, center bool, 
 	normNear(p.t, what, center, cols, x, weight, want, got, epsilon)
 }
 
+// TestNormsOfLargeNumbers has the largest numbers that the documents allow, and rows whose numbers are near to each other.
+func TestNormsOfLargeNumbers(t *testing.T) {
+	p := openLibrary(t, "transformer")
+	r := rand.New(rand.NewPCG(1, 17))
+	for _, c := range []struct {
+		cols int
+		x    func() float32
+	}{
+		{16384, func() float32 { return 1e17 * float32(r.IntN(2)*2-1) }},
+		{1024, func() float32 { return 4e17 * float32(r.IntN(2)*2-1) }},
+		{1000, func() float32 { return 16777216 + float32(r.IntN(2)*2) }},
+	} {
+		x, want := elements(2*c.cols, c.x), make([]float32, 2*c.cols)
+		dx, none := matrixOf(p, r, x, 2, c.cols), kernels.Matrix[float32]{}
+		out := matrixOf(p, r, want, 2, c.cols)
+		require.NoError(t, kernels.LayerNorm[float32]{}.Of(p.of("LayerNormFloat32")).Launch(p.s, out, dx, none, nil, nil, 0))
+		require.NoError(t, kernels.LayerNormCPU(2, c.cols, want, x, nil, nil, nil, 0))
+		normNear(t, fmt.Sprint(x[0]), true, c.cols, x, nil, want, rowsOf(p, out), 0)
+		require.NoError(t, kernels.RMSNorm[float32]{}.Of(p.of("RMSNormFloat32")).Launch(p.s, out, dx, none, nil, 0))
+		require.NoError(t, kernels.RMSNormCPU(2, c.cols, want, x, nil, nil, 0))
+		normNear(t, fmt.Sprint(x[0]), false, c.cols, x, nil, want, rowsOf(p, out), 0)
+	}
+}
+
 // normNear compares a norm of x, with what was added, with the CPU's.
 func normNear[T gpu.Float](t *testing.T, what string, center bool, cols int, x, weight, want, got []T, epsilon float32) {
 	t.Helper()
