@@ -17,8 +17,8 @@ import (
 //	//purecuda:instantiate kernels.LayerNorm[gpu.BFloat16]
 //
 // The squares of x - mean in a row add up in float32. So numbers are up to 1e17 in rows of 16,384 columns, and four times that in rows of a
-// sixteenth. Beyond, results are 0 or NaN. Where the numbers of a row are far from 0 and near to each other, digits are lost: results are off
-// by up to 2^-20 of 1 + the largest |x| / root(variance). So 16777216 beside 16777218 gives nothing of use: take their offset off before.
+// sixteenth. Beyond, results are 0 or NaN. Where the numbers of a row are far from 0 and near to each other, digits are lost. Results
+// are off by up to 2^-20 of 1 + the largest |x| / root(variance). So 16777216 beside 16777218 gives nothing of use: take their offset off before.
 //
 // The order of the sums depends on the number of columns alone, so the bits are the same in each run, on every device. [LayerNormCPU] does it
 // on the CPU. LayerNorm is safe for concurrent use, each goroutine with a stream of its own. A stream may be captured.
