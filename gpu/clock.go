@@ -15,6 +15,10 @@ func (t *Thread) GlobalTimer() int64 { return time.Now().UnixNano() }
 // Multiprocessor is the number of the multiprocessor that the thread runs on: %smid of PTX. On the CPU it is 0.
 func (t *Thread) Multiprocessor() int { return 0 }
 
+// MinBlocksPerMultiprocessor is blocks=n of the directive for some types of a generic kernel: it stands in an if of constants and sizes,
+// as unsafe.Sizeof(v) <= 4. n is a constant, 1 to 32. It holds for the whole kernel. On the CPU it does nothing.
+func MinBlocksPerMultiprocessor(n int) {}
+
 // Prefetch asks for the memory that p points to, so that a later load finds it in the L2 cache. On the CPU it does nothing.
 func Prefetch[T any](p *T) {}
 

@@ -42,7 +42,7 @@ func (Partition[T, C]) Of(k *launch.Kernels, first int) Partition[T, C] {
 // Of is called by what gpuc writes.
 func (Unique[T]) Of(k *launch.Kernels, first int) Unique[T] { return Unique[T]{primitive{k, first}} }
 
-//purecuda:kernel block=256 blocks=4 checks=off
+//purecuda:kernel block=256 checks=off
 func (Select[T, C]) kernelSelect(t *gpu.Thread, c C, wide bool, out, in []T, count, words []uint64) {
 	tiles.Keep(t, tiles.Condition[T, C]{C: c}, wide, out, nil, in, count, words)
 }
@@ -50,7 +50,7 @@ func (Select[T, C]) kernelSelect(t *gpu.Thread, c C, wide bool, out, in []T, cou
 //purecuda:kernel block=256 checks=off
 func (Select[T, C]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
 
-//purecuda:kernel block=256 blocks=4 checks=off
+//purecuda:kernel block=256 checks=off
 func (Partition[T, C]) kernelPartition(t *gpu.Thread, c C, wide bool, kept, in, rest []T, count, words []uint64) {
 	tiles.Keep(t, tiles.Parting[T, C]{C: c}, wide, kept, rest, in, count, words)
 }
@@ -58,7 +58,7 @@ func (Partition[T, C]) kernelPartition(t *gpu.Thread, c C, wide bool, kept, in, 
 //purecuda:kernel block=256 checks=off
 func (Partition[T, C]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
 
-//purecuda:kernel block=256 blocks=4 checks=off
+//purecuda:kernel block=256 checks=off
 func (Unique[T]) kernelUnique(t *gpu.Thread, wide bool, out, in []T, count, words []uint64) {
 	tiles.Keep(t, tiles.Changing[T]{}, wide, out, nil, in, count, words)
 }

@@ -32,7 +32,7 @@ func (RunLengths[K]) Of(k *launch.Kernels, first int) RunLengths[K] {
 	return RunLengths[K]{primitive{k, first}}
 }
 
-//purecuda:kernel block=256 blocks=4 checks=off
+//purecuda:kernel block=256 checks=off
 func (ReduceByKey[K, V, O]) kernelReduce(t *gpu.Thread, op O, wide bool, outKeys []K, outValues []V, keys []K, in []V, count, words []uint64, values []tiles.Open[V]) {
 	tiles.ByKey(t, op, tiles.Values[V]{V: in}, wide, outKeys, outValues, keys, count, words, values)
 }
@@ -40,7 +40,7 @@ func (ReduceByKey[K, V, O]) kernelReduce(t *gpu.Thread, op O, wide bool, outKeys
 //purecuda:kernel block=256 checks=off
 func (ReduceByKey[K, V, O]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
 
-//purecuda:kernel block=256 blocks=4 checks=off
+//purecuda:kernel block=256 checks=off
 func (RunLengths[K]) kernelCount(t *gpu.Thread, wide bool, outKeys []K, lengths []uint32, keys []K, count, words []uint64, values []tiles.Open[uint32]) {
 	tiles.ByKey(t, block.Add[uint32]{}, tiles.Ones{}, wide, outKeys, lengths, keys, count, words, values)
 }

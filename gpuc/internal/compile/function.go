@@ -41,6 +41,7 @@ type functions struct {
 	list    []*callee // in the order of their ends
 	active  []*callee // that are compiled now
 	grid    bool      // blocks wait for each other
+	blocks  int       // that a multiprocessor has to have room for, says a call
 	version string    // of PTX, if a kernel needs a newer one than its target
 	// flows has the slice parameters that a slice parameter of a callee can be.
 	flows map[string][]string

@@ -143,6 +143,13 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "Dot4":
 		ty := num(fn.Signature.Results().At(0).Type().Underlying().(*types.Basic))
 		return k.pure("dp4a."+ty+"."+ty, k32, a[0].String(), a[1].String(), a[2].String()), true
+	case "MinBlocksPerMultiprocessor":
+		n := a[0]
+		if !n.isC || int64(n.c) < 1 || n.c > 32 {
+			k.fail(in.Pos(), "gpu.MinBlocksPerMultiprocessor takes a constant, 1 to 32: a multiprocessor has room for so many blocks")
+		}
+		k.funcs.blocks = max(k.funcs.blocks, int(n.c))
+		return val{}, true
 	case "Prefetch":
 		if x := k.notNil(a[0], in.Pos()); x.p.sp == spGlobal {
 			k.emit("prefetch.global.L2", nil, k.memOperand(x.p)).side = true

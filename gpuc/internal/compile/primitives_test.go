@@ -570,3 +570,12 @@ func TestInstancesHaveNamesOfTheirTypes(t *testing.T) {
 		"ReduceBoxUnion 11, SelectUint32Below 12, SelectBoxWide 14, SortInt32 16, SortFloat64 22, SortPairsFloat32Uint32 28, SortPairsUint64Box 34, ScanInt64AddInt64 40", strings.Join(names, ", "))
 	assert.EqualValues(t, 128, unsafe.Sizeof(primitives.Large{}))
 }
+
+// TestMinBlocks looks at the bound of registers that a call gives for some types alone.
+func TestMinBlocks(t *testing.T) {
+	for kernel, want := range map[string]string{"ScanUint32AddUint32_Scan": ".minnctapersm 6\n", "ScanInt64AddInt64_Scan": ""} {
+		m, err := program(t, "../testdata/cub").Compile(compile.Options{Arch: 90, Checks: compile.ChecksOff}, kernel)
+		require.NoError(t, err)
+		assert.Contains(t, m.PTX, "\n.reqntid 256, 1, 1\n"+want+"{", kernel)
+	}
+}

@@ -19,7 +19,7 @@ func (k *kctx) finish() *Kernel {
 	if bl := k.src.Block; bl[0] > 0 {
 		fmt.Fprintf(&b, ".reqntid %d, %d, %d\n", bl[0], bl[1], bl[2])
 	}
-	if n := k.src.Blocks; n > 0 {
+	if n := max(k.src.Blocks, k.funcs.blocks); n > 0 {
 		fmt.Fprintf(&b, ".minnctapersm %d\n", n)
 	}
 	if n := k.src.Registers; n > 0 {

@@ -60,14 +60,17 @@ const KeepShared = 160
 // Keep moves what stays to the begin of out, in its order, and writes to count how many those are. Where the rule parts, the
 // others go to the begin of rest. The dynamic shared memory has room for a tile. words are as those of Scan.
 func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, count, words []uint64) {
+	var x [8][4]T
+	size := unsafe.Sizeof(x[0][0])
+	if size <= 128 { // a thread has 32 registers of elements
+		gpu.MinBlocksPerMultiprocessor(4)
+	}
 	warps := gpu.Shared[[32]uint32](t)
 	prefix := gpu.Shared[uint64](t)
 	number := gpu.Shared[uint32](t)
 	buf := gpu.DynamicShared[T](t)
 	tile := take(t, number, &words[0])
-	var x [8][4]T
 	var kept [8]uint32 // a bit for each of a vector that stays
-	size := unsafe.Sizeof(x[0][0])
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)

@@ -106,14 +106,19 @@ func fetch[T any](t *gpu.Thread, out *[runItems]T, buf, x []T, base, items int) 
 // how many runs there are to count. wide says that keys and values begin at a multiple of 16 bytes. words and values are as
 // those of Scan, for Open[V]. The dynamic shared memory is RunShared.
 func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O, in S, wide bool, outKeys []K, outValues []V, keys []K, count, words []uint64, values []Open[V]) {
+	var x [runItems]K
+	var v [runItems]V
+	size := max(unsafe.Sizeof(x[0]), unsafe.Sizeof(v[0]))
+	if size <= 4 {
+		gpu.MinBlocksPerMultiprocessor(5) // a few registers go to memory, and more tiles are on their way
+	} else if size <= 32 {
+		gpu.MinBlocksPerMultiprocessor(4)
+	}
 	warps := gpu.Shared[[32]Open[V]](t)
 	prefix := gpu.Shared[Open[V]](t)
 	number := gpu.Shared[uint32](t)
 	f := following[V, O]{op}
 	tile := take(t, number, &words[0])
-	var x [runItems]K
-	var v [runItems]V
-	size := max(unsafe.Sizeof(x[0]), unsafe.Sizeof(v[0]))
 	items := runCount(size)
 	bufKeys := gpu.DynamicShared[K](t)
 	bufValues := gpu.View[V](gpu.DynamicShared[byte](t)[runRoom(size)*int(unsafe.Sizeof(x[0])):])

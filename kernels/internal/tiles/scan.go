@@ -11,11 +11,14 @@ import (
 // a multiple of 16 bytes. words is as [Words] says, and begins with 0. carry comes before the first element. Where sum has an element, that
 // is set to all elements, combined, and nothing else is written.
 func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T, carry T, sum []T) {
+	size := unsafe.Sizeof(carry)
+	if size <= 4 {
+		gpu.MinBlocksPerMultiprocessor(6) // a few registers go to memory, and more tiles are on their way
+	}
 	warps := gpu.Shared[[32]T](t)
 	prefix := gpu.Shared[T](t)
 	number := gpu.Shared[uint32](t)
 	tile := take(t, number, &words[0])
-	size := unsafe.Sizeof(carry)
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)

@@ -527,3 +527,6 @@ func MapVariable(t *gpu.Thread, x []int) { x[0] = words[x[1]] }
 
 //purecuda:kernel
 func Capacity(t *gpu.Thread, x []int) { x[0] = cap(x[:2]) }
+
+//purecuda:kernel
+func MinBlocks(t *gpu.Thread, x []int) { gpu.MinBlocksPerMultiprocessor(x[0]) }
