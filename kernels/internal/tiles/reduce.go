@@ -12,7 +12,7 @@ const ReduceBlocks = 1024
 
 // Reduce combines in order what lies in a part of the elements for each block, and gives out a value for each block.
 func Reduce[T any, O block.Op[T]](t *gpu.Thread, op O, wide bool, out, in []T) {
-	const ahead = 4
+	const ahead = len(vectors[T]{})
 	var zero T
 	size := unsafe.Sizeof(zero)
 	width := Width(size)
@@ -23,17 +23,13 @@ func Reduce[T any, O block.Op[T]](t *gpu.Thread, op O, wide bool, out, in []T) {
 	each := (steps + t.GridDimX() - 1) / t.GridDimX()
 	lane := t.Warp()*32*ahead + t.Lane()
 	s, end := t.BlockX()*each, min((t.BlockX()+1)*each, steps)
-	var x [ahead][4]T
+	var x vectors[T]
 	if wide {
 		for whole := min(end, len(in)/step); s < whole; s++ {
 			for k := range ahead {
 				x[k] = load(in, s*TileThreads*ahead+lane+k*32)
 			}
-			for k := range ahead {
-				for j := range width {
-					total = op.Combine(total, x[k][j])
-				}
-			}
+			total = combined(op, total, &x, width)
 		}
 	}
 	for ; s < end; s++ {
@@ -45,14 +41,23 @@ func Reduce[T any, O block.Op[T]](t *gpu.Thread, op O, wide bool, out, in []T) {
 				}
 			}
 		}
-		for k := range ahead {
-			for j := range width {
-				total = op.Combine(total, x[k][j])
-			}
-		}
+		total = combined(op, total, &x, width)
 	}
 	total = block.Reduce(t, op, total)
 	if t.ThreadX() == 0 {
 		out[t.BlockX()] = total
 	}
+}
+
+// vectors are what a thread takes at once.
+type vectors[T any] [4][4]T
+
+// combined is total with the elements of vectors of a width.
+func combined[T any, O block.Op[T]](op O, total T, x *vectors[T], width int) T {
+	for k := range x {
+		for j := range width {
+			total = op.Combine(total, x[k][j])
+		}
+	}
+	return total
 }
