@@ -31,12 +31,16 @@ func (e *Event) Mark() Ticket {
 	return Ticket{&e.source, e.issued.Add(1)}
 }
 
-// Spins tells whether a wait that begins now most likely ends while it spins, beside others that spin. Then questions cost
-// less than a write, which all requests would wait for in turn. Who spins alone sees a write sooner than he gets an answer.
+// Spins tells whether a wait that begins now most likely ends while it spins, where one of the last waits spun beside others. Then
+// questions cost less than a write, which all requests would wait for in turn. Who is alone sees a write sooner than an answer.
 func (e *Event) Spins() bool {
+	left := e.beside.Load()
+	if left == 0 {
+		return false
+	}
+	e.beside.Store(left - 1)
 	p := e.dev.poller
-	others := p.spinning.Load()
-	return e.usual.Load() <= int64(longSpin) && others > 0 && others < p.spinners.Load()
+	return e.usual.Load() <= int64(longSpin) && p.spinning.Load() < p.spinners.Load()
 }
 
 // Write returns a ticket for the event, which was just recorded on the stream, and puts a write

@@ -143,9 +143,17 @@ func (p *Poller) look(now time.Duration) (woken int, next time.Duration) {
 // allowSpinners lets a quarter of the processors spin.
 func (p *Poller) allowSpinners() { p.spinners.Store(int32(max(1, goruntime.GOMAXPROCS(0)/4))) }
 
-// spin tells whether one more may spin. Who may calls spun at the end.
-func (p *Poller) spin() bool {
-	if p.spinning.Add(1) <= p.spinners.Load() {
+// besideFor is for how many waits a source counts as not alone after one of them spun beside others. At a given moment the others of a
+// service often do something else.
+const besideFor = 64
+
+// spin tells whether one more may spin, for a source. Who may calls spun at the end.
+func (p *Poller) spin(s *source) bool {
+	spinning := p.spinning.Add(1)
+	if spinning > 1 {
+		s.beside.Store(besideFor)
+	}
+	if spinning <= p.spinners.Load() {
 		return true
 	}
 	p.spun()

@@ -30,6 +30,7 @@ type source struct {
 	usual  atomic.Int64         // nanoseconds that waits took, an average
 	work   atomic.Int64         // nanoseconds of the work of one number, an average
 	long   atomic.Int32         // how many were longWork since one was not
+	beside atomic.Int32         // how many more calls of Event.Spins take it that others spin
 
 	mu          locks.Mutex[locks.Waiters]
 	first, last *waiter       // by number

@@ -70,7 +70,7 @@ func average(of *atomic.Int64, one int64) {
 func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over bool) {
 	s, p := t.s, t.s.dev.poller
 	usual := time.Duration(s.usual.Load())
-	if usual > longSpin || !p.spin() {
+	if usual > longSpin || !p.spin(s) {
 		return nil, false
 	}
 	defer p.spun()

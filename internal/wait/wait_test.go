@@ -530,6 +530,32 @@ func TestEventThatIsClosed(t *testing.T) {
 	}
 }
 
+// Who waits beside others asks about its event, also while none of them spins for a moment. Who waits alone does not.
+func TestSpinsBesideOthers(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	d := m.devices[0]
+	handle, err := d.takeEvent()
+	require.NoError(t, err)
+	e := d.NewEvent(handle)
+	spins := func() bool {
+		e.usual.Store(0) // on a slow machine that is too long
+		return e.Spins()
+	}
+	for range 3 {
+		require.NoError(t, e.Wait(background))
+		assert.False(t, spins())
+	}
+	m.poller.spinning.Add(1) // somebody else spins
+	require.NoError(t, e.Wait(background))
+	m.poller.spinning.Add(-1)
+	for i := range besideFor {
+		require.True(t, spins(), i)
+	}
+	assert.False(t, spins())
+	e.Close()
+	d.returnEvent(handle)
+}
+
 // A write spares the question, also where the last question was asked before there was a cell.
 func TestEventThatIsWritten(t *testing.T) {
 	for _, how := range []Config{{}, {NoWrites: true}} {
