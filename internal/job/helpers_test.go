@@ -167,11 +167,16 @@ type fakeRehasher struct {
 	enough int
 	skip   bool                                              // the rounds
 	rehash func(ctx context.Context, digests []Digest) error // after them
+	most   atomic.Int32                                      // batches of a device at a time
+	active [4]atomic.Int32                                   // by device
 }
 
 func (r *fakeRehasher) Enough() int { return r.enough }
 
 func (r *fakeRehasher) Rehash(w *pool.Worker, digests []Digest, rounds uint32) error {
+	active := &r.active[w.Index()]
+	r.most.Store(max(r.most.Load(), active.Add(1)))
+	defer active.Add(-1)
 	if !r.skip {
 		for i := range digests {
 			digests[i], _ = hashAgain(w.CallContext(), digests[i], rounds)

@@ -11,7 +11,8 @@ import (
 
 // The rounds of a job where the engine has a [Rehasher]: a batch has a thousand digests, and a GPU wants a hundred thousand. So the digests of
 // many batches become one large batch, without the data. Large batches are the pieces of a second stream, of which the first is
-// the source. While a device has one, the next is gathered.
+// the source. While each device has one, the next ones are gathered, and those that are done are verified. A device that had a second one
+// waiting would take it from another that is done sooner.
 
 // sample is what the rounds of a chunk begin with.
 type sample struct {
@@ -19,13 +20,13 @@ type sample struct {
 	digest Digest
 }
 
-// mostRehashed bounds the memory of large batches: two for each device, with 32 bytes a digest, and a span for each where files are small.
+// mostRehashed bounds the memory of large batches: some for each device, with 32 bytes a digest, and a span for each where files are small.
 const mostRehashed = 1 << 20
 
 // rehashed does the rounds of batches on so many devices.
 func (r *run) rehashed(ctx context.Context, p *pool.Pool, batches iter.Seq2[*batch, error], devices int) iter.Seq2[*batch, error] {
 	enough := min(max(r.rehash.Enough(), 1), mostRehashed/devices, int(min(r.total/int64(devices)+1, mostRehashed)))
-	return pool.Stream(ctx, p, r.gather(batches, enough), r.again, pool.StreamOptions[*batch, *batch]{PerDevice: 2, Ahead: 2 * devices})
+	return pool.Stream(ctx, p, r.gather(batches, enough), r.again, pool.StreamOptions[*batch, *batch]{PerDevice: 1, Ahead: 2 * devices})
 }
 
 // gather makes large batches of at least so many digests, but for the last.
@@ -65,14 +66,19 @@ func (r *run) gather(batches iter.Seq2[*batch, error], enough int) iter.Seq2[*ba
 	}
 }
 
-// again does the rounds of a large batch on a device, and verifies them on all cores.
+// again does the rounds of a large batch on a device.
 func (r *run) again(w *pool.Worker, b *batch, _ *runtime.HostBuffer[byte]) (*batch, error) {
 	if err := r.rehash.Rehash(w, b.Digests, r.opt.Rounds); err != nil {
 		path, number := r.where(b, 0)
 		return nil, &Error{Kind: EngineFailed, Path: path, Err: err,
 			Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", r.engine.Name(), len(b.Digests), number)}
 	}
-	_, err := pool.Parallel(w.CallContext(), len(b.before), func(ctx context.Context, lo, hi int) error {
+	return b, nil
+}
+
+// verifyAgain verifies the rounds of a large batch on all cores.
+func (r *run) verifyAgain(ctx context.Context, b *batch) error {
+	_, err := pool.Parallel(ctx, len(b.before), func(ctx context.Context, lo, hi int) error {
 		for _, s := range b.before[lo:hi] {
 			if want, err := hashAgain(ctx, s.digest, r.opt.Rounds); err != nil {
 				return err
@@ -82,5 +88,5 @@ func (r *run) again(w *pool.Worker, b *batch, _ *runtime.HostBuffer[byte]) (*bat
 		}
 		return nil
 	})
-	return b, err
+	return err
 }

@@ -395,3 +395,20 @@ func TestRunGathersForTheRounds(t *testing.T) {
 		}
 	}
 }
+
+// A device that is done with its rounds gets the next digests before another one has as many again that wait.
+func TestRunGivesEachDeviceItsRounds(t *testing.T) {
+	noLeaks(t)
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("abc", 1<<18)})
+	const chunk, rounds = 256, 3
+	want, _ := naiveRoot(t, folder, chunk, rounds)
+	rehasher := &fakeRehasher{enough: 200, rehash: func(context.Context, []Digest) error {
+		time.Sleep(2 * time.Millisecond) // so long that others come meanwhile
+		return nil
+	}}
+	engine := &fakeEngine{devices: 2, workers: 3, batch: 16 << 10, rehasher: rehasher}
+	result, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: chunk, Rounds: rounds})
+	require.NoError(t, err)
+	assert.Equal(t, want, result.Root)
+	assert.EqualValues(t, 1, rehasher.most.Load())
+}
