@@ -23,7 +23,7 @@ func (s *Stream) lease(args []Arg) error {
 		case a.kind == objectArg:
 			o := a.object()
 			if err = o.hold(); err == nil && o.entry.lease != nil {
-				o.entry.lease.usedOn(s)
+				o.entry.usedOn(s)
 			}
 		}
 		if err != nil {

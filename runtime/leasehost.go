@@ -2,10 +2,10 @@ package runtime
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -16,7 +16,7 @@ import (
 //
 // Close returns the memory to the pool and waits for nothing: it is leased again after the copies and
 // kernels that use it. Only where a graph has used it, a stream that is captured or closed, or more than four
-// streams, Close waits for the device. Each use after Close is an error of kind driver.ErrClosed,
+// streams whose work is not known to be done, Close waits for the device. Each use after Close is an error of kind driver.ErrClosed,
 // and Data returns nil. The garbage collector does not close it: what is forgotten counts
 // until the context ends.
 //
@@ -54,30 +54,61 @@ func LeaseHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 // hostLease is page-locked memory that was leased by LeaseHost.
 type hostLease struct {
 	memory arena.Lease
-	// users are the streams whose work has used it.
-	users [4]atomic.Pointer[Stream]
-	// doubtful says that users does not have all of them.
-	doubtful atomic.Bool
+
+	mu    locks.Mutex[locks.Ledger]
+	users [4]leaseUser
+	// doubtful says that users does not have all streams whose work may use the memory.
+	doubtful bool
 }
 
-// usedOn notes that work which is about to be put on a stream uses the memory. The caller is inside
-// the gate of the object.
-func (l *hostLease) usedOn(s *Stream) {
-	captured := s.capture.Load() != nil
-	for i := 0; i < len(l.users) && !captured; i++ {
-		if l.users[i].CompareAndSwap(nil, s) || l.users[i].Load() == s {
+// leaseUser is a stream whose work has used a lease.
+type leaseUser struct {
+	stream *Stream
+	// settled says that a ticket above until covers the use.
+	settled bool
+	until   uint64
+}
+
+func (u *leaseUser) done() bool { return u.settled && u.stream.waits.Passed(u.until) }
+
+// usedOn notes that work which is about to be put on a stream uses the leased memory. It takes the place of a stream whose use is
+// done, where there is no other. The caller is inside the gate of the object.
+func (e *entry) usedOn(s *Stream) {
+	l := e.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.capture.Load() != nil {
+		l.doubtful = true
+		return
+	}
+	alone := e.gate.Inside() == 1 // then all earlier uses are on their streams, and whoever comes waits for the lock
+	var place *leaseUser
+	for i := range l.users {
+		u := &l.users[i]
+		switch {
+		case u.stream == s:
+			u.settled = false
 			return
+		case u.stream != nil && alone && !u.settled:
+			u.settled, u.until = true, u.stream.waits.Covering()
+		}
+		if place == nil && (u.stream == nil || alone && u.done()) {
+			place = u
 		}
 	}
-	l.doubtful.Store(true)
+	if place == nil {
+		l.doubtful = true
+		return
+	}
+	*place = leaseUser{stream: s}
 }
 
 // endLease returns the memory to be leased after the work that uses it. It reports whether it could. Else
 // the caller has to wait for the device. The lease is closed, so that there is no new work.
 func (e *entry) endLease() (ended bool, err error) {
 	c, l := e.ctx, e.lease
-	var marks [len(l.users)]wait.Ticket
-	if l.doubtful.Load() || !c.gate.Enter() {
+	var marks [len(hostLease{}.users)]wait.Ticket
+	if !c.gate.Enter() {
 		return false, nil
 	}
 	defer c.gate.Leave()
@@ -93,17 +124,22 @@ func (e *entry) endLease() (ended bool, err error) {
 
 // mark marks the work on all streams that have used the memory, if that can be.
 func (l *hostLease) mark(marks *[len(hostLease{}.users)]wait.Ticket) (n int, ok bool) {
-	for i := range l.users {
-		s := l.users[i].Load()
-		if s == nil {
+	l.mu.Lock()
+	users, doubtful := l.users, l.doubtful
+	l.mu.Unlock()
+	for _, u := range users {
+		if doubtful || u.stream == nil {
 			break
 		}
-		if marks[n], ok = s.markUnlessCaptured(); !ok {
+		if u.done() {
+			continue
+		}
+		if marks[n], ok = u.stream.markUnlessCaptured(); !ok {
 			return 0, false
 		}
 		n++
 	}
-	return n, true
+	return n, !doubtful
 }
 
 // markUnlessCaptured marks the work on the stream, if it is open and not captured.

@@ -131,6 +131,33 @@ func TestLeaseHostWaitsWhereItMust(t *testing.T) {
 	})
 }
 
+// Streams whose copies are done make room for others: after many of them Close waits for none, and not for the device either.
+func TestLeaseHostAfterManyStreams(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	const n, rounds = 16, 3
+	var streams []*runtime.Stream
+	for range 9 {
+		streams = append(streams, newStream(t, c))
+	}
+	busy := newStream(t, c)
+	x := alloc[uint32](t, streams[0], n)
+	h := leaseHost[uint32](t, c, n)
+	for range rounds {
+		for _, s := range streams {
+			require.NoError(t, errors.Join(runtime.DownloadHost(s, h, x), s.Synchronize(t.Context())))
+		}
+	}
+	release := make(chan struct{})
+	require.NoError(t, busy.LaunchHostFunc(func() { <-release }))
+	gpu.ResetCalls()
+	require.NoError(t, h.Close())
+	assert.Zero(t, gpu.Calls("cuCtxSynchronize")+gpu.Calls("cuMemFreeHost"))
+	assert.Zero(t, c.Stats().Pinned.PendingBytes)
+	assert.EqualValues(t, 1, c.Stats().Pinned.Returns)
+	close(release)
+}
+
 // A lease that is closed while a stream that has used it is captured does the capture no harm.
 func TestLeaseHostClosedDuringACapture(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {

@@ -25,14 +25,22 @@ const mostRehashed = 1 << 20
 
 // rehashed does the rounds of batches on so many devices.
 func (r *run) rehashed(ctx context.Context, p *pool.Pool, batches iter.Seq2[*batch, error], devices int) iter.Seq2[*batch, error] {
-	enough := min(max(r.rehash.Enough(), 1), mostRehashed/devices, int(min(r.total/int64(devices)+1, mostRehashed)))
+	enough := r.enough(devices)
 	return pool.Stream(ctx, p, r.gather(batches, enough), r.again, pool.StreamOptions[*batch, *batch]{PerDevice: 1, Ahead: 2 * devices})
 }
 
-// gather makes large batches of at least so many digests, but for the last.
+// enough is how many digests a large batch has at least. A device has four of them where there are as many, so that all devices begin
+// early and end at about the same time. With a quarter of what fills it, an H200 is 4 % slower.
+func (r *run) enough(devices int) int {
+	full := max(r.rehash.Enough(), 1)
+	quarter := min(r.total/int64(4*devices)+1, mostRehashed)
+	return min(max(int(quarter), (full+3)/4), full, mostRehashed/devices, int(min(r.total/int64(devices)+1, mostRehashed)))
+}
+
+// gather makes large batches of at least so many digests, but for the last. That one does not wait for the end of the batches.
 func (r *run) gather(batches iter.Seq2[*batch, error], enough int) iter.Seq2[*batch, error] {
 	return func(yield func(*batch, error) bool) {
-		n := r.empty()
+		n, left := r.empty(), r.total
 		for b, err := range batches {
 			if err != nil {
 				yield(nil, err)
@@ -50,10 +58,11 @@ func (r *run) gather(batches iter.Seq2[*batch, error], enough int) iter.Seq2[*ba
 				n.spans = append(n.spans, s)
 			}
 			n.Digests = append(n.Digests, b.Digests...)
+			left -= int64(len(b.Digests))
 			n.bytes += b.bytes
 			n.checked += b.checked
 			r.reuse(b)
-			if len(n.Digests) >= enough {
+			if len(n.Digests) >= enough || left <= 0 {
 				if !yield(n, nil) {
 					return
 				}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -411,4 +412,48 @@ func TestRunGivesEachDeviceItsRounds(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, result.Root)
 	assert.EqualValues(t, 1, rehasher.most.Load())
+}
+
+func TestEnoughForTheRounds(t *testing.T) {
+	const full = 2048 * 132 // of an H200
+	for _, test := range []struct {
+		total   int64
+		devices int
+		want    int
+	}{
+		{1 << 20, 1, 1<<18 + 1},
+		{1 << 20, 2, 1<<17 + 1},
+		{1 << 20, 4, full / 4},
+		{1 << 30, 1, full},
+		{1 << 30, 8, mostRehashed / 8},
+		{1000, 1, 1001},
+		{1000, 4, 251},
+		{0, 1, 1},
+	} {
+		r := run{total: test.total, rehash: &fakeRehasher{enough: full}}
+		assert.Equal(t, test.want, r.enough(test.devices), test)
+	}
+}
+
+// The last large batch comes with the last chunk: the end of the batches may wait for a device that does the rounds of others.
+func TestTheLastRoundsWaitForNoEnd(t *testing.T) {
+	r := run{total: 5, shares: make([]Share, 1)}
+	ended := false
+	next, stop := iter.Pull2(r.gather(func(yield func(*batch, error) bool) {
+		for _, n := range []int{3, 2} {
+			if !yield(&batch{Batch: Batch{Digests: make([]Digest, n)}}, nil) {
+				return
+			}
+		}
+		ended = true
+	}, 4))
+	defer stop()
+	b, err, ok := next()
+	require.True(t, ok)
+	require.NoError(t, err)
+	assert.Len(t, b.Digests, 5)
+	assert.False(t, ended)
+	_, _, ok = next()
+	assert.False(t, ok)
+	assert.True(t, ended)
 }

@@ -91,6 +91,9 @@ func (s *Stream) Covering() uint64 {
 	return n
 }
 
+// Passed reports whether a ticket with a number above n is known to be done. It makes no call of the driver.
+func (s *Stream) Passed(n uint64) bool { return s.passed() > n }
+
 // Rested tells whether the work on the stream is known to be done. It makes no call of the driver.
 func (s *Stream) Rested() bool {
 	n := s.shared.Load()
