@@ -53,9 +53,6 @@ var simulated = []string{"driver/drivertest", "driver/nvml/nvmltest", "nvrtc/nvr
 // tests.
 var libraryModules = []string{"github.com/ebitengine/purego"}
 
-// testModules are those that the test kit may import as well.
-var testModules = []string{"github.com/stretchr/testify"}
-
 // platforms are those that differ in what they import.
 var platforms = []string{"linux/amd64", "linux/arm64", "windows/amd64", "darwin/arm64", "js/wasm"}
 
@@ -149,7 +146,7 @@ func TestObjections(t *testing.T) {
 		{"driver/drivertest/hardware", module + "/driver", true},
 		{"driver/drivertest", module + "/driver/drivertest/hardware", true},
 		{"driver/drivertest", module + "/runtime", false},
-		{"driver/drivertest", testify, true},
+		{"driver/drivertest", testify, false},
 		{"driver", testify, false},
 		{"nvrtc", module + "/driver", true},
 		{"driver", module + "/nvrtc", false},
@@ -184,8 +181,6 @@ func objection(importer, importPath string) string {
 	imported, ours := folder(importPath)
 	switch {
 	case !ours && within(importPath, libraryModules...):
-		return ""
-	case !ours && within(importer, simulated...) && within(importPath, testModules...):
 		return ""
 	case !ours:
 		return "outside of tests, a package imports " + strings.Join(libraryModules, ", ") + " and the standard library only"

@@ -69,9 +69,9 @@ func writeForward(b *bytes.Buffer, e *entry) {
 }
 
 // writeProxy makes an implementation of the API whose every call passes one place, for
-// the tests of package bridge.
+// the tests of package bridge, which are in package conformance.
 func writeProxy(b *bytes.Buffer, groups []*group) {
-	p(b, "//go:build linux && (amd64 || arm64)\n\npackage bridge_test\n")
+	p(b, "//go:build linux && (amd64 || arm64)\n\npackage conformance\n")
 	p(b, "import (\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/driver\"\n)\n")
 	for _, g := range groups {
 		for _, e := range g.entries {

@@ -1,4 +1,4 @@
-package conformance_test
+package conformance
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 func TestSimulated(t *testing.T) {
@@ -22,7 +21,7 @@ func TestSimulated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpu := drivertest.New(config)
-			conformance.Run(t, gpu)
+			suite(t, gpu)
 			assert.Empty(t, gpu.Leaks())
 			require.NoError(t, gpu.Close())
 		})
@@ -54,7 +53,7 @@ func TestSimulatedAtTheSameTime(t *testing.T) {
 		for i := range driver.Device(devices) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				conformance.Run(t, shifted{gpu, i})
+				suite(t, shifted{gpu, i})
 			})
 		}
 	})
@@ -64,10 +63,10 @@ func TestSimulatedAtTheSameTime(t *testing.T) {
 
 func TestSimulatedSticky(t *testing.T) {
 	gpu := drivertest.New(drivertest.Config{})
-	conformance.Sticky(t, gpu)
+	stickySuite(t, gpu)
 }
 
-func TestHardware(t *testing.T) { conformance.Run(t, hardware.Open(t)) }
+func TestHardware(t *testing.T) { suite(t, hardware.Open(t)) }
 
 // TestHardwareSticky poisons the process, so that it runs only when it is asked
 // for by name, in a process of its own.
@@ -75,5 +74,5 @@ func TestHardwareSticky(t *testing.T) {
 	if os.Getenv("PURECUDA_TEST_STICKY") != "1" {
 		t.Skip("poisons the process: set PURECUDA_TEST_STICKY=1 and run it alone")
 	}
-	conformance.Sticky(t, hardware.Open(t))
+	stickySuite(t, hardware.Open(t))
 }

@@ -1,4 +1,4 @@
-package conformance_test
+package conformance
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 // notCovered are the functions that the suite does not call, each with the reason.
@@ -29,7 +28,7 @@ const twoDevices = "it needs two devices: see runtime/peer_test.go"
 // driver with a reason in entries.txt.
 func TestEveryFunctionIsCovered(t *testing.T) {
 	gpu := drivertest.New(drivertest.Config{})
-	conformance.Run(t, gpu)
+	suite(t, gpu)
 	for _, e := range driver.Entries() {
 		reason, listed := notCovered[e.Name]
 		if !listed {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package bridge_test
+package conformance
 
 import (
 	"reflect"
@@ -12,7 +12,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/internal/bridge"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 // proxy is an API whose calls all pass one function, which may answer them.
@@ -98,19 +97,19 @@ func machines() map[string]drivertest.Config {
 }
 
 // The conformance suite passes through real functions of C.
-func TestConformance(t *testing.T) {
+func TestBridged(t *testing.T) {
 	for name, config := range machines() {
 		t.Run(name, func(t *testing.T) {
 			gpu := drivertest.New(config)
-			conformance.Run(t, open(t, gpu))
+			suite(t, open(t, gpu))
 			assert.Empty(t, gpu.Leaks())
 			require.NoError(t, gpu.Close())
 		})
 	}
 }
 
-func TestSticky(t *testing.T) {
+func TestBridgedSticky(t *testing.T) {
 	gpu := drivertest.New(drivertest.Config{})
-	conformance.Sticky(t, open(t, gpu))
+	stickySuite(t, open(t, gpu))
 	require.NoError(t, gpu.Close())
 }

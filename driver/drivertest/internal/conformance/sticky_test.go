@@ -11,10 +11,10 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Sticky runs a kernel on an address that is not there. It poisons the process:
+// stickySuite runs a kernel on an address that is not there. It poisons the process:
 // the API is of no use afterwards, so give it a process, or a simulated driver, of
 // its own.
-func Sticky(t *testing.T, api driver.API) {
+func stickySuite(t *testing.T, api driver.API) {
 	goruntime.LockOSThread() // the context is current on it
 	t.Cleanup(goruntime.UnlockOSThread)
 	require.Equal(t, driver.Success, api.Init(0))

@@ -13,9 +13,9 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Run runs the suite on device 0. It leaves nothing behind, and the API must not be
+// suite runs the tests on device 0. It leaves nothing behind, and the API must not be
 // in use elsewhere meanwhile.
-func Run(t *testing.T, api driver.API) {
+func suite(t *testing.T, api driver.API) {
 	require.Equal(t, driver.Success, api.Init(0))
 	// Making the context takes long: keep it from test to test.
 	dev, r := api.DeviceGet(0)
