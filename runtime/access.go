@@ -27,14 +27,16 @@ func (s *Stream) lease(args []Arg) error {
 			}
 		}
 		if err != nil {
-			release(args[:i])
+			s.release(args[:i])
 			return err
 		}
 	}
 	return nil
 }
 
-func release(args []Arg) {
+// release ends a lease. Whoever may free or settle what was used finds the work on the stream then.
+func (s *Stream) release(args []Arg) {
+	s.waits.Changed()
 	for i := range args {
 		a := &args[i]
 		switch {
@@ -92,7 +94,7 @@ func (s *Stream) transfer(operation string, a, b Arg, f func(a, b driver.DeviceP
 	if err := s.lease(args[:]); err != nil {
 		return err
 	}
-	defer release(args[:])
+	defer s.release(args[:])
 	if c := s.capture.Load(); c != nil {
 		if err := c.record(operation, a, b); err != nil {
 			return err

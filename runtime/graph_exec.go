@@ -58,7 +58,7 @@ func (x *GraphExec) launch(s *Stream) error {
 	if err == nil {
 		s.stats.graphLaunches.Add(1)
 		r := s.ctx.api.GraphLaunch(x.handle, s.handle)
-		release(x.refs)
+		s.release(x.refs)
 		if r != driver.Success {
 			err = s.failed("cuGraphLaunch", r)
 		}

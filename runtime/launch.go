@@ -254,7 +254,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 		err := s.lease(args)
 		if err == nil && captured != nil {
 			if err = captured.record("a launch of "+k.name, append([]Arg{argOf(&k.module.object)}, args...)...); err != nil {
-				release(args)
+				s.release(args)
 			}
 		}
 		if err != nil {
@@ -276,7 +276,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 		r = api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
 	}
 	if leases {
-		release(args)
+		s.release(args)
 	}
 	var err error
 	if r != driver.Success {

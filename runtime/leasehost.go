@@ -69,6 +69,13 @@ type leaseUser struct {
 	until   uint64
 }
 
+// settle notes the ticket, if the stream has had one: before that it has no numbers of its own. All uses are on the stream.
+func (u *leaseUser) settle() {
+	if w := u.stream.waits; !u.settled && w.Issued() > 0 {
+		u.settled, u.until = true, w.Covering()
+	}
+}
+
 func (u *leaseUser) done() bool { return u.settled && u.stream.waits.Passed(u.until) }
 
 // usedOn notes that work which is about to be put on a stream uses the leased memory. It takes the place of a stream whose use is
@@ -89,8 +96,8 @@ func (e *entry) usedOn(s *Stream) {
 		case u.stream == s:
 			u.settled = false
 			return
-		case u.stream != nil && alone && !u.settled:
-			u.settled, u.until = true, u.stream.waits.Covering()
+		case u.stream != nil && alone:
+			u.settle()
 		}
 		if place == nil && (u.stream == nil || alone && u.done()) {
 			place = u

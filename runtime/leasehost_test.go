@@ -158,6 +158,35 @@ func TestLeaseHostAfterManyStreams(t *testing.T) {
 	close(release)
 }
 
+// The numbers of a stream begin behind those of an earlier one. They prove nothing of work that came before them.
+func TestLeaseHostUsedOnANewStream(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	const n = 1000
+	old := newStream(t, c)
+	for range 5 {
+		require.NoError(t, errors.Join(runtime.Zero(old, alloc[uint32](t, old, 1)), old.Synchronize(t.Context())))
+	}
+	a, b := newStream(t, c), newStream(t, c)
+	x, y := alloc[uint32](t, a, n), alloc[uint32](t, b, n)
+	require.NoError(t, old.Close())
+	h := leaseHost[uint32](t, c, n)
+	first := addressOf(h)
+	copy(h.Data(), count(7, n))
+	release := make(chan struct{})
+	require.NoError(t, errors.Join(a.LaunchHostFunc(func() { <-release }), runtime.UploadHost(a, x, h), runtime.UploadHost(b, y, h)))
+	stop := a.AfterFunc(func(error) {}) // gives the stream its numbers
+	defer stop()
+	require.NoError(t, errors.Join(h.Close(), b.Synchronize(t.Context())))
+	again := leaseHost[uint32](t, c, n)
+	assert.NotEqual(t, first, addressOf(again))
+	copy(again.Data(), count(5000, n))
+	close(release)
+	synchronize(t, a)
+	assert.Equal(t, count(7, n), download(t, a, x))
+	require.NoError(t, again.Close())
+}
+
 // A lease that is closed while a stream that has used it is captured does the capture no harm.
 func TestLeaseHostClosedDuringACapture(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {

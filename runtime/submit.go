@@ -63,7 +63,7 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 	if err := s.lease(uses); err != nil {
 		return err
 	}
-	defer release(uses)
+	defer s.release(uses)
 	captured := s.capture.Load()
 	if captured != nil {
 		if err := captured.record(name, uses...); err != nil {

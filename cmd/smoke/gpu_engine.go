@@ -122,7 +122,7 @@ func (e *gpuEngine) Open(devices, workers int, shape job.Shape, rounds bool) (*p
 		return b, nil
 	})
 	if rounds {
-		workers += 2 // one for the rounds under way, and one for the next
+		workers++ // for the rounds under way
 	}
 	return pool.Open(e.rt, pool.Options{Devices: ordinals, Streams: workers, Setup: []pool.Setup{e.batch}})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -23,10 +24,63 @@ type sample struct {
 // mostRehashed bounds the memory of large batches: some for each device, with 32 bytes a digest, and a span for each where files are small.
 const mostRehashed = 1 << 20
 
-// rehashed does the rounds of batches on so many devices.
+// rehashed does the rounds of batches on so many devices, and verifies them. A failure ends a verification that is under way.
 func (r *run) rehashed(ctx context.Context, p *pool.Pool, batches iter.Seq2[*batch, error], devices int) iter.Seq2[*batch, error] {
-	enough := r.enough(devices)
-	return pool.Stream(ctx, p, r.gather(batches, enough), r.again, pool.StreamOptions[*batch, *batch]{PerDevice: 1, Ahead: 2 * devices})
+	return func(yield func(*batch, error) bool) {
+		verifying, fail := context.WithCancelCause(ctx)
+		defer fail(nil)
+		again := func(w *pool.Worker, b *batch, _ *runtime.HostBuffer[byte]) (*batch, error) {
+			err := r.again(w, b)
+			if err != nil {
+				fail(err)
+			}
+			return b, err
+		}
+		large := ahead(r.gather(batches, r.enough(devices)), devices, fail)
+		for b, err := range pool.Stream(ctx, p, large, again, pool.StreamOptions[*batch, *batch]{PerDevice: 1, Ahead: 2 * devices}) {
+			if err == nil {
+				err = r.verifyAgain(verifying, b)
+			}
+			if verifying.Err() != nil && ctx.Err() == nil {
+				err = context.Cause(verifying)
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ahead gathers up to so many batches before they are asked for. fail hears of an error at once.
+func ahead(batches iter.Seq2[*batch, error], n int, fail func(error)) iter.Seq2[*batch, error] {
+	type gathered struct {
+		b   *batch
+		err error
+	}
+	return func(yield func(*batch, error) bool) {
+		next, left := make(chan gathered, n), make(chan struct{})
+		var gathering sync.WaitGroup
+		defer gathering.Wait()
+		defer close(left)
+		gathering.Go(func() {
+			defer close(next)
+			for b, err := range batches {
+				if err != nil {
+					fail(err)
+				}
+				select {
+				case next <- gathered{b, err}:
+				case <-left:
+					return
+				}
+			}
+		})
+		for g := range next {
+			if !yield(g.b, g.err) {
+				return
+			}
+		}
+	}
 }
 
 // enough is how many digests a large batch has at least. A device has four of them where there are as many, so that all devices begin
@@ -76,13 +130,14 @@ func (r *run) gather(batches iter.Seq2[*batch, error], enough int) iter.Seq2[*ba
 }
 
 // again does the rounds of a large batch on a device.
-func (r *run) again(w *pool.Worker, b *batch, _ *runtime.HostBuffer[byte]) (*batch, error) {
-	if err := r.rehash.Rehash(w, b.Digests, r.opt.Rounds); err != nil {
-		path, number := r.where(b, 0)
-		return nil, &Error{Kind: EngineFailed, Path: path, Err: err,
-			Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", r.engine.Name(), len(b.Digests), number)}
+func (r *run) again(w *pool.Worker, b *batch) error {
+	err := r.rehash.Rehash(w, b.Digests, r.opt.Rounds)
+	if err == nil {
+		return nil
 	}
-	return b, nil
+	path, number := r.where(b, 0)
+	return &Error{Kind: EngineFailed, Path: path, Err: err,
+		Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", r.engine.Name(), len(b.Digests), number)}
 }
 
 // verifyAgain verifies the rounds of a large batch on all cores.

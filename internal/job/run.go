@@ -236,9 +236,6 @@ func (r *run) hash(parent context.Context, p *pool.Pool, devices, workers, cores
 	}
 	for b, failed := range batches {
 		if err = failed; err == nil {
-			err = r.verifyAgain(parent, b)
-		}
-		if err == nil {
 			err = r.consume(b)
 		}
 		if err != nil {

@@ -457,3 +457,39 @@ func TestTheLastRoundsWaitForNoEnd(t *testing.T) {
 	assert.False(t, ok)
 	assert.True(t, ended)
 }
+
+// While a device does rounds the digests for the next ones are gathered.
+func TestRunGathersWhileADeviceIsBusy(t *testing.T) {
+	noLeaks(t)
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("abcd", 3<<16)})
+	engine := &fakeEngine{workers: 2, batch: 4 << 10} // 192 batches of 16 chunks, 49 of them for a device
+	engine.rehasher = &fakeRehasher{enough: 1 << 10, rehash: func(ctx context.Context, _ []Digest) error {
+		for engine.hashes.Load() < 130 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}}
+	result, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: 256, Rounds: 1})
+	require.NoError(t, err)
+	assert.EqualValues(t, 3072, result.Chunks)
+	assert.EqualValues(t, 192, engine.hashes.Load())
+}
+
+// A failure does not wait for the rounds of an earlier batch to be verified, which would take minutes here.
+func TestAFailureEndsVerification(t *testing.T) {
+	noLeaks(t)
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("abcd", 1<<10)})
+	var calls atomic.Int64
+	engine := &fakeEngine{devices: 2, workers: 2, batch: 1024, rehasher: &fakeRehasher{enough: 4, skip: true, rehash: func(context.Context, []Digest) error {
+		if calls.Add(1) > 1 {
+			time.Sleep(20 * time.Millisecond)
+			return errInjected
+		}
+		return nil
+	}}}
+	_, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: 256, Rounds: 1 << 31, Verify: Verify{mode: verifyAll}})
+	require.ErrorIs(t, err, errInjected)
+	var failed *Error
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, EngineFailed, failed.Kind)
+}

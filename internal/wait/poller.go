@@ -149,11 +149,11 @@ const besideFor = 64
 
 // spin tells whether one more may spin, for a source. Who may calls spun at the end.
 func (p *Poller) spin(s *source) bool {
-	spinning := p.spinning.Add(1)
-	if spinning > 1 {
+	spinning, most := p.spinning.Add(1), p.spinners.Load()
+	if spinning > 1 && most > 1 {
 		s.beside.Store(besideFor)
 	}
-	if spinning <= p.spinners.Load() {
+	if spinning <= most {
 		return true
 	}
 	p.spun()

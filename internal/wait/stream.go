@@ -12,16 +12,16 @@ import (
 type Stream struct {
 	// What every launch looks at stands together, and apart from what the poller writes.
 	handle driver.Stream
-	// shared is the ticket that nothing was put on the stream after, with pending until its write
-	// is there, or 0.
+	// shared is the ticket that nothing was put on the stream after, or 0. Until its write is there it is a marker with pending.
 	shared atomic.Uint64
 	used   atomic.Bool // it had work
 
 	source
-	ready  atomic.Bool // the cell is chosen
-	closed atomic.Bool
-	events atomic.Bool // no values are written: all numbers have marks
-	marks  []mark      // events by number; s.mu guards them
+	markers atomic.Uint64 // that shared had: each one once
+	ready   atomic.Bool   // the cell is chosen
+	closed  atomic.Bool
+	events  atomic.Bool // no values are written: all numbers have marks
+	marks   []mark      // events by number; s.mu guards them
 	// unknown is why nobody will know any more when the work of a closed stream is done.
 	unknown atomic.Pointer[error]
 }
@@ -70,12 +70,15 @@ func (s *Stream) Mark() (Ticket, error) {
 	if !s.ready.Load() {
 		s.prepare()
 	}
+	// Before the number is taken: whatever is put on the stream from now on takes the marker away. Else the number could be known
+	// to be done by a larger one or by a question, and be shared for work that came after that.
+	marker := pending | s.markers.Add(1)
+	s.shared.Store(marker)
 	n := s.issued.Add(1)
-	s.shared.Store(n | pending)
 	if err := s.put(n); err != nil {
 		return Ticket{}, err
 	}
-	s.shared.CompareAndSwap(n|pending, n)
+	s.shared.CompareAndSwap(marker, n)
 	return Ticket{&s.source, n}, nil
 }
 
@@ -91,7 +94,8 @@ func (s *Stream) Covering() uint64 {
 	return n
 }
 
-// Passed reports whether a ticket with a number above n is known to be done. It makes no call of the driver.
+// Passed reports whether a ticket with a number above n is known to be done, where n is of [Stream.Covering] after a first ticket
+// was issued. It makes no call of the driver.
 func (s *Stream) Passed(n uint64) bool { return s.passed() > n }
 
 // Rested tells whether the work on the stream is known to be done. It makes no call of the driver.

@@ -532,6 +532,7 @@ func TestEventThatIsClosed(t *testing.T) {
 
 // Who waits beside others asks about its event, also while none of them spins for a moment. Who waits alone does not.
 func TestSpinsBesideOthers(t *testing.T) {
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(8)) // of which a quarter may spin
 	m := start(t, drivertest.Config{}, Config{})
 	d := m.devices[0]
 	handle, err := d.takeEvent()
@@ -551,6 +552,11 @@ func TestSpinsBesideOthers(t *testing.T) {
 	for i := range besideFor {
 		require.True(t, spins(), i)
 	}
+	assert.False(t, spins())
+	m.poller.spinners.Store(1) // then nobody spins beside another one
+	m.poller.spinning.Add(1)
+	require.False(t, m.poller.spin(&e.source))
+	m.poller.spinning.Add(-1)
 	assert.False(t, spins())
 	e.Close()
 	d.returnEvent(handle)
