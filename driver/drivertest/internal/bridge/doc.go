@@ -5,7 +5,8 @@
 // tested on machines without a GPU.
 //
 //	lib, err := bridge.Open(drivertest.New(drivertest.Config{}))
-//	conformance.Run(t, lib)
+//
+// Package conformance runs its suite through it.
 //
 // # One at a time
 //
@@ -23,7 +24,7 @@
 //     heap;
 //   - on a goroutine whose stack does not move during the call. It has more room than the
 //     callback can need. More than a quarter of it is in use, so that Go does not shrink it.
-//     The tests of this package show how.
+//     The tests in package conformance show how.
 //
 // There is no bridge on other systems than Linux on amd64 and arm64.
 package bridge
