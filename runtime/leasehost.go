@@ -16,9 +16,9 @@ import (
 //
 // Close returns the memory to the pool and waits for nothing: it is leased again after the copies and
 // kernels that use it. Only where a graph has used it, or a stream that is captured or closed, Close waits for the
-// device. It does so too after more than four streams whose work is not known to be done. Each use after Close is an error of kind driver.ErrClosed,
-// and Data returns nil. The garbage collector does not close it: what is forgotten counts
-// until the context ends.
+// device. It does so too after more than four streams whose work is not known to be done. Each use after Close is
+// an error of kind driver.ErrClosed, and Data returns nil. The garbage collector does not close it: what is
+// forgotten counts until the context ends.
 //
 // Where the limit or the driver does not allow it, the error is of kind driver.ErrOutOfMemory.
 func LeaseHost[T any](c *Context, n int) (*HostBuffer[T], error) {

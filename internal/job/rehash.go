@@ -21,7 +21,8 @@ type sample struct {
 	digest Digest
 }
 
-// mostRehashed bounds the memory of large batches: some for each device, with 32 bytes a digest, and a span for each where files are small.
+// mostRehashed bounds the memory of large batches, with 32 bytes a digest, and a span for each where files are small. For each device there are
+// one under way, one that was gathered ahead, and two results.
 const mostRehashed = 1 << 20
 
 // rehashed does the rounds of batches on so many devices, and verifies them. A failure ends a verification that is under way.
