@@ -141,12 +141,6 @@ func (d *Device) closeShared() {
 	}
 }
 
-// record marks the work that is on the stream, which has been entered.
-func (d *Device) record(e driver.Event, s *Stream) error {
-	err := d.onStream("cuEventRecord", func() driver.Result { return d.binding.API.EventRecord(e, s.handle) })
-	return d.retire(e, err)
-}
-
 // passed reports whether the work that an event marks is done.
 func (d *Device) passed(e driver.Event) (bool, error) {
 	done, err := d.asks("cuEventQuery", func() driver.Result { return d.binding.API.EventQuery(e) })

@@ -26,7 +26,13 @@ func (s *Stream) Capture(on bool) {
 	s.keepOut()
 	if on {
 		if s.current() == streamOpen {
-			s.markBefore()
+			// For streams that wait meanwhile for the work before the capture. An event that is recorded later
+			// becomes part of the capture, and so would they.
+			clock := d.clock.Add(1)
+			m, err := s.recorded(clock)
+			if s.beforeErr = err; err == nil {
+				s.before, s.beforeClock = newGuard(d, m.event), clock
+			}
 		}
 		if s.state.CompareAndSwap(int32(streamOpen), int32(streamCapturing)) {
 			d.capturing.Add(1)
@@ -47,17 +53,6 @@ func (s *Stream) Capture(on bool) {
 		victims := d.makeRoom(0)
 		d.mu.Unlock()
 		d.cleanup(d.release(victims))
-	}
-}
-
-// markBefore marks the work that is on the stream before it is captured, for streams that wait for
-// it meanwhile. An event that is recorded later becomes part of the capture, and so would they. The
-// gate is suspended.
-func (s *Stream) markBefore() {
-	clock := s.dev.clock.Add(1)
-	m, err := s.recorded(clock)
-	if s.beforeErr = err; err == nil {
-		s.before, s.beforeClock = newGuard(s.dev, m.event), clock
 	}
 }
 

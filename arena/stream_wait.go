@@ -178,7 +178,7 @@ func (s *Stream) mark() (mark, error) {
 func (s *Stream) recorded(clock uint64) (mark, error) {
 	e, err := s.dev.takeEvent()
 	if err == nil {
-		err = s.dev.record(e, s)
+		err = s.dev.retire(e, s.dev.onStream("cuEventRecord", func() driver.Result { return s.dev.binding.API.EventRecord(e, s.handle) }))
 	}
 	if err != nil {
 		s.dev.returnEvent(e)

@@ -65,7 +65,7 @@ func (c *Core) refusal() error {
 	case c.err != nil:
 		return c.err
 	}
-	if err := c.state.refusal(c.Generation()); err != nil {
+	if err := c.state.Check(c.Generation()); err != nil {
 		return err
 	}
 	if c.handle.closed.Load() {
@@ -201,7 +201,11 @@ func (c *Core) Close() error {
 	}
 	h.cleanup.Stop()
 	goruntime.KeepAlive(h) // so that the cleanup is stopped for certain
-	return h.memory.releaseRef()
+	m := h.memory
+	if m.count.Add(-oneRef) != 0 {
+		return nil
+	}
+	return m.endIfUnused()
 }
 
 // slice makes c a view of elements of another Core.

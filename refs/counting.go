@@ -37,14 +37,6 @@ func (m *memory) release() {
 	}
 }
 
-// releaseRef ends a reference.
-func (m *memory) releaseRef() error {
-	if m.count.Add(-oneRef) != 0 {
-		return nil
-	}
-	return m.endIfUnused()
-}
-
 // endIfUnused frees the memory, once, unless it is used again.
 func (m *memory) endIfUnused() error {
 	if !m.count.CompareAndSwap(0, ended) {

@@ -14,7 +14,7 @@ import (
 func (s *State) Drain(ctx context.Context) error {
 	switch {
 	case s.Generation() == 0:
-		return s.refusal(0)
+		return s.Check(0)
 	case ctx == nil:
 		return s.errorf(driver.ErrInvalidArgument, "Drain takes a context that is not nil")
 	case s.Status() == Lost:

@@ -23,7 +23,7 @@ func NewGrowable[T any](s *State, of *arena.Device, most int) (*Growable[T], err
 	case err != nil:
 		return nil, err
 	case s.Generation() == 0:
-		return nil, s.refusal(0)
+		return nil, s.Check(0)
 	}
 	s.Reclaim()
 	g := new(Growable[T])
@@ -61,7 +61,7 @@ func (g *Growable[T]) Grow(n int) error {
 	}
 	defer c.state.leave()
 	if c.state.enter() != c.stamp { // that is not taken down meanwhile
-		if err := c.state.refusal(c.Generation()); err != nil {
+		if err := c.state.Check(c.Generation()); err != nil {
 			return err
 		}
 		return c.state.stale(reasonSuspended) // it is accepting again

@@ -31,7 +31,7 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 	case err != nil:
 		return nil, err
 	case s.Generation() == 0:
-		return nil, s.refusal(0)
+		return nil, s.Check(0)
 	}
 	s.Reclaim()
 	r := new(Ref[T])
@@ -59,7 +59,7 @@ func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, fre
 	case err != nil:
 		return nil, err
 	case s.Generation() == 0:
-		return nil, s.refusal(0)
+		return nil, s.Check(0)
 	case on.Device() == nil:
 		return nil, invalidStream(s)
 	case address == 0 || bytes > math.MaxUint64-uint64(address):
@@ -97,7 +97,7 @@ func (c *Core) own(m *memory, bytes uint64, get func() (driver.DevicePtr, error)
 	defer s.leave()
 	generation, status := split(word)
 	if status != Accepting {
-		if err := s.refusal(0); err != nil {
+		if err := s.Check(0); err != nil {
 			return err
 		}
 		return s.stale(reasonSuspended) // it is accepting again

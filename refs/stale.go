@@ -14,8 +14,9 @@ const (
 	reasonRebuilt   = "context rebuilt"
 )
 
-// refusal is Check.
-func (s *State) refusal(of uint64) error {
+// Check is why memory of a generation must not be used, or nil: the errors of [Ref.Access].
+// Memory that is yet to be allocated has generation 0.
+func (s *State) Check(of uint64) error {
 	s = zero.Or(s)
 	generation, status := split(s.word.Load())
 	switch {
@@ -32,10 +33,6 @@ func (s *State) refusal(of uint64) error {
 	}
 	return nil
 }
-
-// Check is why memory of a generation must not be used, or nil: the errors of [Ref.Access].
-// Memory that is yet to be allocated has generation 0.
-func (s *State) Check(generation uint64) error { return s.refusal(generation) }
 
 // stale makes an error of kind RefStale. If the device was lost before, it shows the cause.
 func (s *State) stale(reason string) *driver.Error {

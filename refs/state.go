@@ -103,22 +103,20 @@ func (s *State) Device() int { return zero.Or(s).device }
 // Generation is the number of the context: it grows with every rebuild, and when the
 // device is lost. No two contexts of a State have the same.
 func (s *State) Generation() uint64 {
-	generation, _ := s.now()
+	if s == nil {
+		return 0
+	}
+	generation, _ := split(s.word.Load())
 	return generation
 }
 
 // Status is what the State is in now.
 func (s *State) Status() Status {
-	_, status := s.now()
-	return status
-}
-
-// now is both.
-func (s *State) now() (generation uint64, status Status) {
 	if s == nil {
-		return 0, Closed
+		return Closed
 	}
-	return split(s.word.Load())
+	_, status := split(s.word.Load())
+	return status
 }
 
 // Accepting reports whether memory can be allocated and used.
@@ -185,7 +183,7 @@ func (s *State) Rebuild() error {
 	var refused error
 	s.change(func(generation uint64, now Status) (uint64, Status) {
 		if now == Lost || now == Closed {
-			refused = s.refusal(0)
+			refused = s.Check(0)
 			return generation, now
 		}
 		return generation + 1, Accepting

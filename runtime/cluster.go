@@ -60,7 +60,7 @@ func (k *Kernel) queryCluster() error {
 			driver.FunctionAttributeRequiredClusterHeight, driver.FunctionAttributeRequiredClusterDepth} {
 			v, r := k.ctx.api.FuncGetAttribute(attribute, k.function)
 			if r != driver.Success {
-				return k.ctx.failed("cuFuncGetAttribute", r)
+				return k.ctx.bind.Failed("cuFuncGetAttribute", r)
 			}
 			required[i] = uint32(max(v, 0))
 		}
@@ -81,7 +81,7 @@ func (k *Kernel) grantLargeCluster() error {
 	return k.call(func() error {
 		r := k.ctx.api.FuncSetAttribute(k.function, driver.FunctionAttributeNonPortableClusterSizeAllowed, 1)
 		k.cluster.large.Store(r == driver.Success)
-		return k.ctx.failed("cuFuncSetAttribute", r)
+		return k.ctx.bind.Failed("cuFuncSetAttribute", r)
 	})
 }
 

@@ -78,7 +78,7 @@ func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 func (c *Context) retain() error {
 	handle, r := c.api.DevicePrimaryCtxRetain(c.device.handle)
 	if r != driver.Success {
-		return c.failed("cuDevicePrimaryCtxRetain", r)
+		return c.bind.Failed("cuDevicePrimaryCtxRetain", r)
 	}
 	c.bind.Context = handle
 	c.retained++
@@ -94,13 +94,14 @@ func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
 		var r driver.Result
 		free, _, r = c.api.MemGetInfo()
 		if r != driver.Success {
-			return c.failed("cuMemGetInfo", r)
+			return c.bind.Failed("cuMemGetInfo", r)
 		}
 		s, r := c.api.StreamCreate(driver.StreamNonBlocking)
 		if r != driver.Success {
-			return c.failed("cuStreamCreate", r)
+			return c.bind.Failed("cuStreamCreate", r)
 		}
-		stream = c.newObject(streamEntry, uint64(s), 0).entry
+		o, _ := c.newObject(&entry{kind: streamEntry, handle: uint64(s), details: new(details)})
+		stream = o.entry
 		return nil
 	})
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 // putBack makes a context of others current that they had left on the thread. They would not hear of it otherwise.
 func (c *Context) putBack(other driver.Context) {
 	r := c.api.CtxPushCurrent(other)
-	c.rt.report(c.failed("cuCtxPushCurrent", r))
+	c.rt.report(c.bind.Failed("cuCtxPushCurrent", r))
 	for try := 1; r != driver.Success && !r.Sticky() && try < maxPings; try++ {
 		r = c.api.CtxPushCurrent(other)
 	}
@@ -173,7 +174,7 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 	err = c.call(func() error {
 		var r driver.Result
 		free, total, r = c.api.MemGetInfo()
-		return c.failed("cuMemGetInfo", r)
+		return c.bind.Failed("cuMemGetInfo", r)
 	})
 	return free, total, err
 }
@@ -186,10 +187,10 @@ func (c *Context) EnsureStackSize(bytes uint64) error {
 		c.stack.Lock()
 		defer c.stack.Unlock()
 		have, r := c.api.CtxGetLimit(driver.LimitStackSize)
-		if err := c.failed("cuCtxGetLimit", r); err != nil || have >= bytes {
+		if err := c.bind.Failed("cuCtxGetLimit", r); err != nil || have >= bytes {
 			return err
 		}
-		return c.failed("cuCtxSetLimit", c.api.CtxSetLimit(driver.LimitStackSize, bytes))
+		return c.bind.Failed("cuCtxSetLimit", c.api.CtxSetLimit(driver.LimitStackSize, bytes))
 	})
 }
 
@@ -213,7 +214,7 @@ func (c *Context) Synchronize() error {
 	}
 	defer c.gate.Leave()
 	c.await(context.Background(), c.marks(false))
-	if err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) }); err != nil {
+	if err := c.bind.Do(func() error { return c.bind.Failed("cuCtxSynchronize", c.api.CtxSynchronize()) }); err != nil {
 		return err
 	}
 	return c.memory.Load().checks.collect()
@@ -298,9 +299,6 @@ func (c *Context) noteError(e *driver.Error) {
 	c.detectGone(e)
 }
 
-// failed makes the error of a call, and nil of success.
-func (c *Context) failed(op string, r driver.Result) error { return c.bind.Failed(op, r) }
-
 // reclaim frees what was left to the next allocation.
 func (c *Context) reclaim() {
 	c.state.Reclaim()
@@ -358,7 +356,7 @@ func (c *Context) freeLost(e *entry, all bool) (err error) {
 	case e.lease != nil: // to a pool that makes no call any more
 		err = e.lease.memory.Free()
 	case e.kind == graphEntry && c.rt.lost.Load() == nil:
-		err = c.failed(e.destroyInDriver())
+		err = c.bind.Failed(e.destroyInDriver())
 	}
 	return errors.Join(err, e.releaseRetained())
 }
@@ -400,7 +398,7 @@ func (c *Context) finish(ctx context.Context, marked []wait.Ticket) error {
 		if c.isLost() {
 			return c.rt.lostError()
 		}
-		err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+		err := c.bind.Do(func() error { return c.bind.Failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 		if c.isLost() && c.rt.lost.Load() == nil {
 			return nil // it was found to be gone
 		}
@@ -539,7 +537,7 @@ func (c *Context) inUse() bool {
 func (c *Context) releasePrimary() error {
 	for c.retained > 0 {
 		if r := c.api.DevicePrimaryCtxRelease(c.device.handle); r != driver.Success {
-			return c.failed("cuDevicePrimaryCtxRelease", r)
+			return c.bind.Failed("cuDevicePrimaryCtxRelease", r)
 		}
 		c.retained--
 	}

@@ -190,7 +190,7 @@ func (e *Event) Query() (done bool, err error) {
 	if r == driver.ResultNotReady {
 		return false, nil
 	}
-	return r == driver.Success, checks.end(began, 0, e.ctx.failed("cuEventQuery", r))
+	return r == driver.Success, checks.end(began, 0, e.ctx.bind.Failed("cuEventQuery", r))
 }
 
 // neverRecorded is for events that were never recorded.
@@ -252,7 +252,7 @@ func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
 		return e.ticket, e.ticket.Number(), nil
 	}
 	if r := c.api.EventQuery(e.handle); r != driver.ResultNotReady {
-		return t, 0, c.failed("cuEventQuery", r)
+		return t, 0, c.bind.Failed("cuEventQuery", r)
 	}
 	if e.asked == nil {
 		e.asked = c.memory.Load().waits.NewEvent(e.handle)
@@ -304,7 +304,7 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 		}
 	}
 	ms, r := e.ctx.api.EventElapsedTime(start.handle, e.handle)
-	err := e.ctx.failed("cuEventElapsedTime", r)
+	err := e.ctx.bind.Failed("cuEventElapsedTime", r)
 	if failure, ok := err.(*driver.Error); ok {
 		switch r {
 		case driver.ResultInvalidHandle:

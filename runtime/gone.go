@@ -75,7 +75,7 @@ func (c *Context) ping() (r driver.Result) {
 			r = failed.Code
 		}
 		if r.Sticky() {
-			c.rt.report(c.failed("cuMemGetInfo", r)) // it ends more than this device
+			c.rt.report(c.bind.Failed("cuMemGetInfo", r)) // it ends more than this device
 		}
 		if !goneResults[r] {
 			break

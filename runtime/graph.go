@@ -20,13 +20,6 @@ type Graph struct {
 	operations []string
 }
 
-// newGraph takes over a graph of the driver and what it retains.
-func (c *Context) newGraph(handle driver.Graph, operations []string, retained []retainable) *Graph {
-	g := &Graph{object: c.newObject(graphEntry, uint64(handle), 0, retained...), handle: handle, operations: operations}
-	trackGC(g, &g.object)
-	return g
-}
-
 // Handle is the graph as package driver takes it.
 func (g *Graph) Handle() driver.Graph { return zero.Or(g).handle }
 
@@ -44,7 +37,7 @@ func (g *Graph) Nodes() (int, error) {
 		defer g.ctx.bind.Pop()
 		nodes, r := g.ctx.api.GraphGetNodes(g.handle)
 		n = len(nodes)
-		return g.ctx.failed("cuGraphGetNodes", r)
+		return g.ctx.bind.Failed("cuGraphGetNodes", r)
 	})
 	return n, err
 }

@@ -168,7 +168,7 @@ func (b *GraphBuilder) addGraph(part *Graph, after []GraphNode) (GraphNode, erro
 			handle, r := api.GraphAddChildGraphNode(b.handle, deps, part.handle)
 			switch {
 			case r != driver.Success:
-				err = b.graph.ctx.failed("cuGraphAddChildGraphNode", r)
+				err = b.graph.ctx.bind.Failed("cuGraphAddChildGraphNode", r)
 			case !b.graph.entry.addRetained(more):
 				err = errClosed("graph")
 			}
@@ -192,13 +192,13 @@ func (b *GraphBuilder) takes(part *Graph) error {
 	c := b.graph.ctx
 	nodes, r := c.api.GraphGetNodes(part.handle)
 	if r != driver.Success {
-		return c.failed("cuGraphGetNodes", r)
+		return c.bind.Failed("cuGraphGetNodes", r)
 	}
 	for _, n := range nodes {
 		kind, r := c.api.GraphNodeGetType(n)
 		switch {
 		case r != driver.Success:
-			return c.failed("cuGraphNodeGetType", r)
+			return c.bind.Failed("cuGraphNodeGetType", r)
 		case !slices.Contains(bodyTakes, kind):
 			return driver.Errorf(driver.ErrUnsupported, "the body of an If or a While has a call of the host, an event or a write of the driver (node type %d): "+
 				"it takes launches, copies between buffers, fills and graphs of these", kind)
@@ -244,7 +244,7 @@ func (b *GraphBuilder) conditional(kind driver.GraphConditionalType, number *Ref
 	err = b.step(nil, func([]driver.GraphNode) error {
 		handle, r := c.api.GraphConditionalHandleCreate(b.handle, c.bind.Context, 0, driver.GraphConditionalDefault)
 		condition = handle
-		return c.failed("cuGraphConditionalHandleCreate", r)
+		return c.bind.Failed("cuGraphConditionalHandleCreate", r)
 	})
 	if err != nil {
 		return node, err
@@ -258,7 +258,7 @@ func (b *GraphBuilder) conditional(kind driver.GraphConditionalType, number *Ref
 	err = b.step([]GraphNode{before}, func(deps []driver.GraphNode) error {
 		handle, graph, r := c.api.GraphAddConditionalNode(b.handle, deps, condition, kind, c.bind.Context)
 		if r != driver.Success {
-			return c.failed("cuGraphAddNode", r)
+			return c.bind.Failed("cuGraphAddNode", r)
 		}
 		inner.handle, node = graph, b.added(handle, deps)
 		b.graph.operations = append(b.graph.operations, map[driver.GraphConditionalType]string{driver.GraphIf: "If", driver.GraphWhile: "While"}[kind])
@@ -386,7 +386,7 @@ func (g *Graph) DOT() (string, error) {
 			return err
 		}
 		defer g.ctx.bind.Pop()
-		return g.ctx.failed("cuGraphDebugDotPrint", g.ctx.api.GraphDebugDotPrint(g.handle, file, 0))
+		return g.ctx.bind.Failed("cuGraphDebugDotPrint", g.ctx.api.GraphDebugDotPrint(g.handle, file, 0))
 	})
 	if err != nil {
 		return "", err

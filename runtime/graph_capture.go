@@ -93,7 +93,15 @@ func (s *Stream) beginCapture() (*capture, error) {
 		ctx.gate.Leave()
 		return nil, c.lostError()
 	}
-	if err := s.alone(&s.turn, s.hold, func() error { return c.begin(s) }); err != nil {
+	err := s.exclusively(func() error {
+		if s.capture.Load() != nil {
+			return s.captureError("Stream.Capture", "the stream is captured already")
+		}
+		return c.join(s, func() error {
+			return s.failed("cuStreamBeginCapture", ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
+		})
+	})
+	if err != nil {
 		_, _ = c.close() // nothing was recorded
 		c.leave()
 		return nil, err
@@ -103,23 +111,6 @@ func (s *Stream) beginCapture() (*capture, error) {
 
 // lostError is why the capture has ended, also if the device was revived meanwhile.
 func (c *capture) lostError() error { return c.ctx.state.Check(c.origin.entry.generation) }
-
-// begin begins the capture of the origin, which the caller has exclusively.
-func (c *capture) begin(s *Stream) error {
-	if err := s.bind(); err != nil {
-		return err
-	}
-	defer s.ctx.bind.Pop()
-	if err := s.ctx.state.Check(s.entry.generation); err != nil {
-		return err
-	}
-	if s.capture.Load() != nil {
-		return s.captureError("Stream.Capture", "the stream is captured already")
-	}
-	return c.join(s, func() error {
-		return s.failed("cuStreamBeginCapture", s.ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
-	})
-}
 
 // join makes a stream part of the capture by a call of the driver. The caller has the stream
 // exclusively, and the turn. The stream may be closed meanwhile, and is destroyed after the capture.
@@ -142,10 +133,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 	return err
 }
 
-// take takes the turn for a call that records. It fails when the device is lost first.
-func (c *capture) take() bool { return c.turn.Take(c.lost) }
-
-// give ends the turn. The end of a capture does not wait for a call that never returns because the device is lost.
+// give ends the turn of a call that records. The end of a capture does not wait for a call that never returns because the device is lost.
 // If it does return, it releases what the capture has recorded.
 func (c *capture) give() {
 	c.turn.Give()
@@ -166,7 +154,7 @@ func (c *capture) drop() {
 
 // close ends the capture for all that may still record, and returns what was recorded. Events may refer to c for long.
 func (c *capture) close() (all recorded, err error) {
-	if !c.take() {
+	if !c.turn.Take(c.lost) {
 		c.over.Store(true)
 		c.drop() // who had the turn may have given it before
 		return all, c.lostError()
@@ -189,7 +177,7 @@ func (c *capture) finish(err error) (*Graph, error) {
 	defer c.leave()
 	c.sealed.Store(true)
 	handle, ended := driver.Graph(0), error(nil)
-	if c.take() { // no stream is about to join
+	if c.turn.Take(c.lost) { // no stream is about to join
 		c.turn.Give()
 		handle, ended = c.endExclusively(c.streams)
 	} else {
@@ -200,10 +188,13 @@ func (c *capture) finish(err error) (*Graph, error) {
 		err = cmp.Or(err, *failed)
 	}
 	if err = cmp.Or(err, ended, lost); err == nil {
-		return ctx.newGraph(handle, all.operations, all.retained), nil
+		g := &Graph{handle: handle, operations: all.operations}
+		g.object, _ = ctx.newObject(&entry{kind: graphEntry, handle: uint64(handle), details: &details{retains: all.retained}})
+		trackGC(g, &g.object)
+		return g, nil
 	}
 	if handle != 0 {
-		ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(handle)))
+		ctx.rt.report(ctx.bind.Failed("cuGraphDestroy", ctx.api.GraphDestroy(handle)))
 	}
 	ctx.rt.report(releaseAll(all.retained))
 	return nil, err
@@ -245,7 +236,7 @@ func (c *capture) end() (driver.Graph, error) {
 	handle, err := c.tryEnd()
 	if err != nil && c.records(c.origin) {
 		if late, failed := c.tryEnd(); failed == nil {
-			c.ctx.rt.report(c.ctx.failed("cuGraphDestroy", c.ctx.api.GraphDestroy(late)))
+			c.ctx.rt.report(c.ctx.bind.Failed("cuGraphDestroy", c.ctx.api.GraphDestroy(late)))
 		}
 	}
 	return handle, err
@@ -324,8 +315,9 @@ func (c *capture) retain(a *Arg) bool {
 			known.write = known.write || a.writes()
 			return true
 		}
-		own := retainRef(ref, a.writes())
-		if own == nil {
+		own := &retainedRef{ref.Retain(), a.writes()}
+		if _, err := own.own.Access(); err != nil { // it was closed
+			_ = own.release() // there is nothing to free
 			return false
 		}
 		if c.refs == nil {

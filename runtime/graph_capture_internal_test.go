@@ -68,7 +68,7 @@ func TestCaptureEndsBesideACallThatHangs(t *testing.T) {
 	})
 	require.Error(t, err)
 	assert.Len(t, recorded.retained, 1, "the call is inside")
-	assert.Error(t, s.inTurn(nil), "nobody waits for it")
+	assert.Error(t, s.inTurn(), "nobody waits for it")
 	s.endWork()
 	assert.Empty(t, recorded.retained)
 	assert.Empty(t, recorded.held)

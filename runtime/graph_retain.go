@@ -22,16 +22,6 @@ type retainedRef struct {
 	write bool // the graph writes the memory, or may; set during the capture
 }
 
-// retainRef is nil for a Ref that was closed.
-func retainRef(of *refs.Core, write bool) *retainedRef {
-	own := of.Retain()
-	if _, err := own.Access(); err != nil {
-		_ = own.Close() // there is nothing to free
-		return nil
-	}
-	return &retainedRef{own, write}
-}
-
 // retain is called while the graph lives that k is of.
 func (k *retainedRef) retain() retainable { return &retainedRef{k.own.Retain(), k.write} }
 

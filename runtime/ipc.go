@@ -123,8 +123,7 @@ func newIPC[T any](s *Stream, what string, n int, get func() (b *ipcBlock, at dr
 	err := c.work(func() (err error) {
 		var b *ipcBlock
 		if b, at, err = get(); err == nil {
-			o = c.objectOf(&entry{kind: ipcMemory, handle: c.handles.Add(1), bytes: b.bytes, details: &details{ipc: b}})
-			c.ledger.add(o.entry)
+			o, _ = c.newObject(&entry{kind: ipcMemory, handle: c.handles.Add(1), bytes: b.bytes, details: &details{ipc: b}})
 		}
 		return err
 	})
@@ -166,7 +165,7 @@ func (c *Context) openIPC(p ipcParts, bytes, alignment uint64) (b *ipcBlock, at 
 	}
 	b = &ipcBlock{base: base, opened: true}
 	begin, size, r := c.api.MemGetAddressRange(base)
-	err = c.failed("cuMemGetAddressRange", r)
+	err = c.bind.Failed("cuMemGetAddressRange", r)
 	if before := uint64(base - begin); before <= size {
 		b.bytes = size - before
 	}
@@ -186,12 +185,12 @@ func (c *Context) orFree(b *ipcBlock, err error) error {
 	if err == nil || c.lostError() != nil {
 		return err
 	}
-	return errors.Join(err, c.failed(b.free(c.api)))
+	return errors.Join(err, c.bind.Failed(b.free(c.api)))
 }
 
 // ipcFailed is failed for calls that other processes have a part in.
 func (c *Context) ipcFailed(op string, r driver.Result) error {
-	err := c.failed(op, r)
+	err := c.bind.Failed(op, r)
 	e, ok := err.(*driver.Error)
 	switch {
 	case !ok || e.Sticky || e.Kind == driver.ErrDeviceLost || e.Detail != "":

@@ -118,7 +118,7 @@ func (k *Kernel) query() error {
 	for attribute, value := range attributes {
 		v, r := c.api.FuncGetAttribute(attribute, k.function)
 		if r != driver.Success {
-			return c.failed("cuFuncGetAttribute", r)
+			return c.bind.Failed("cuFuncGetAttribute", r)
 		}
 		*value = int(v)
 	}
@@ -192,7 +192,7 @@ func (k *Kernel) paramsFromDriver() error {
 				"the parameters of kernel %s are unknown: driver %v cannot tell those of machine code (12.4 can); load PTX",
 				k.name, c.rt.Version())
 		default:
-			return c.failed("cuFuncGetParamInfo", r)
+			return c.bind.Failed("cuFuncGetParamInfo", r)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (k *Kernel) paramsFromDriver() error {
 // notGiven is why the driver does not give a kernel of the module, with what the log says
 // of it.
 func (k *Kernel) notGiven(r driver.Result) error {
-	err := k.ctx.failed("cuModuleGetFunction", r)
+	err := k.ctx.bind.Failed("cuModuleGetFunction", r)
 	if e, ok := err.(*driver.Error); ok {
 		e.Kernel = k.name
 		for line := range strings.Lines(k.module.log.Error) {
@@ -249,7 +249,7 @@ func (k *Kernel) MaxPotentialBlockSize(sharedBytes int) (threads, blocks int, er
 	err = k.call(func() error {
 		grid, block, r := c.api.OccupancyMaxPotentialBlockSize(k.function, uint64(sharedBytes), 0)
 		threads, blocks = int(block), int(grid)
-		return c.failed("cuOccupancyMaxPotentialBlockSize", r)
+		return c.bind.Failed("cuOccupancyMaxPotentialBlockSize", r)
 	})
 	if err == nil && (threads == 0 || blocks == 0) {
 		err = k.invalid("no block fits on the device with %d bytes of dynamic shared memory", sharedBytes)
@@ -270,7 +270,7 @@ func (k *Kernel) MaxActiveBlocks(threads, sharedBytes int) (blocks int, err erro
 	err = k.call(func() error {
 		n, r := c.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.function, int32(threads), uint64(sharedBytes))
 		blocks = int(n)
-		return c.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
+		return c.bind.Failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
 	})
 	return blocks, err
 }
@@ -339,7 +339,7 @@ func (k *Kernel) grantShared(bytes uint32) error {
 			g.bytes = bytes
 			k.shared.Store(bytes)
 		}
-		return c.failed("cuFuncSetAttribute", r)
+		return c.bind.Failed("cuFuncSetAttribute", r)
 	})
 }
 

@@ -194,10 +194,8 @@ func (k *Kernel) Launch(s *Stream, shape Shape, args ...Arg) error {
 	if s.ctx != k.ctx || s.entry.generation != k.generation {
 		return k.elsewhere(s)
 	}
-	if !k.takes(&shape) {
-		if err := k.checkShape(&shape); err != nil {
-			return err
-		}
+	if err := k.checkShape(&shape); err != nil {
+		return err
 	}
 	if s.tracing.Load() != nil {
 		return k.launchTraced(s, &shape, args)
@@ -321,19 +319,10 @@ func (k *Kernel) elsewhere(s *Stream) error {
 		s.ctx.device.Ordinal, k.ctx.device.Ordinal, apart(s.ctx, k.ctx))
 }
 
-// takes fills in what was left out of a shape, and reports whether it is a plain one within the
-// limits. Of others checkShape says whether they will do.
-func (k *Kernel) takes(shape *Shape) bool {
-	grid, block := &shape.Grid, &shape.Block
-	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
-	return block.X != 0 && !exceeds(grid, &k.maxGrid) && !exceeds(block, &k.maxBlock) &&
-		uint64(block.X)*uint64(block.Y)*uint64(block.Z) <= uint64(k.maxThreads) &&
-		!shape.Cooperative && shape.Cluster == Dim3{}
-}
-
-// checkShape compares a shape with the limits.
+// checkShape fills in what was left out of a shape, and compares it with the limits.
 func (k *Kernel) checkShape(shape *Shape) error {
 	grid, block := &shape.Grid, &shape.Block
+	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
 	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
 	switch {
 	case block.X == 0:

@@ -45,9 +45,8 @@ func LeaseHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 	}{}
 	b.hostLease.memory = lease
 	b.entry = entry{kind: leasedMemory, handle: uint64(uintptr(lease.Pointer())), lease: &b.hostLease}
-	b.object = c.objectOf(&b.entry)
 	b.HostBuffer = HostBuffer[T]{memory: &b.object, ptr: lease.Pointer(), n: n}
-	c.ledger.add(&b.entry)
+	b.object, _ = c.newObject(&b.entry)
 	return &b.HostBuffer, nil
 }
 

@@ -104,35 +104,23 @@ type ledger struct {
 	onTrim   []*func() error
 }
 
-// add puts an entry on the ledger.
-func (l *ledger) add(e *entry) {
+// add puts an entry on the ledger, unless others own the thing and there is an entry with its handle.
+func (l *ledger) add(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list(e)
-}
-
-// addNew is add, unless there is an entry with the same handle.
-func (l *ledger) addNew(e *entry) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for known := l.first[e.kind]; known != nil; known = known.next {
+	first := &l.first[e.kind]
+	for known := *first; known != nil && e.details != nil && e.wrapped; known = known.next {
 		if known.handle == e.handle {
 			return false
 		}
 	}
-	l.list(e)
-	return true
-}
-
-// list is add with the mutex held.
-func (l *ledger) list(e *entry) {
-	first := &l.first[e.kind]
 	if e.next = *first; e.next != nil {
 		e.next.previous = e
 	}
 	*first, e.listed = e, true
 	l.count[e.kind]++
 	l.bytes[e.kind] += e.bytes
+	return true
 }
 
 // take takes an entry off to be freed, and reports whether it did. What a graph retains stays, and goes with the last
@@ -369,9 +357,9 @@ func (e *entry) destroy() error {
 	case e.kind == libraryEntry:
 		return c.destroyHandle(e.destroyHandle)
 	case e.ipc != nil:
-		return c.failed(e.ipc.free(c.api))
+		return c.bind.Failed(e.ipc.free(c.api))
 	}
-	return errors.Join(err, c.failed(e.destroyInDriver()))
+	return errors.Join(err, c.bind.Failed(e.destroyInDriver()))
 }
 
 func (e *entry) destroyInDriver() (op string, result driver.Result) {

@@ -23,9 +23,9 @@ func TestLedger(t *testing.T) {
 	l.freeLater(event)
 	assert.Empty(t, l.takeDeferred(), "it is not on it yet")
 	for _, e := range []*entry{event, stream, memory, more} {
-		l.add(e)
+		assert.True(t, l.add(e))
 	}
-	assert.False(t, l.addNew(&entry{ctx: c, kind: streamEntry, handle: 1}), "there is one with that handle")
+	assert.False(t, l.add(&entry{ctx: c, kind: streamEntry, handle: 1, details: &details{wrapped: true}}), "there is one with that handle")
 	count, bytes, _ := l.sums()
 	assert.Equal(t, [entryKinds]uint64{eventEntry: 1, streamEntry: 1, hostMemory: 2}, count)
 	assert.Equal(t, [entryKinds]uint64{hostMemory: 150}, bytes)

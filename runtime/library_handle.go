@@ -38,8 +38,8 @@ func (c *Context) NewLibraryHandle(name string, create func() (destroy func() er
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		h = &LibraryHandle{object: c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), details: &details{destroyHandle: destroy}})}
-		c.ledger.add(h.entry)
+		h = new(LibraryHandle)
+		h.object, _ = c.newObject(&entry{kind: libraryEntry, handle: c.handles.Add(1), details: &details{destroyHandle: destroy}})
 		trackGC(h, &h.object)
 		return nil
 	})

@@ -120,7 +120,7 @@ func (c *Context) linkByDriver(ctx context.Context, parts []driver.LinkPart) (*M
 		err := c.call(func() error {
 			var r driver.Result
 			image, log, r = c.api.Link(parts, driver.JIT{LineInfo: lines})
-			return c.failed("cuLinkComplete", r)
+			return c.bind.Failed("cuLinkComplete", r)
 		})
 		return len(image), false, err
 	})

@@ -203,7 +203,7 @@ func (m *Managed[T]) advise(advice driver.MemAdvice, rt *Runtime, at driver.MemL
 		return nil
 	}
 	return c.call(func() error {
-		return c.failed("cuMemAdvise", c.api.MemAdvise(address, ref.Bytes(), advice, at))
+		return c.bind.Failed("cuMemAdvise", c.api.MemAdvise(address, ref.Bytes(), advice, at))
 	})
 }
 

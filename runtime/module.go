@@ -251,7 +251,7 @@ func (m *Module) Variable(name string) (driver.DevicePtr, uint64, error) {
 		if r == driver.ResultNotFound {
 			return driver.Errorf(driver.ErrInvalidArgument, "the module has no variable %q", name)
 		}
-		return m.ctx.failed("cuModuleGetGlobal", r)
+		return m.ctx.bind.Failed("cuModuleGetGlobal", r)
 	})
 	return ptr, bytes, err
 }

@@ -18,17 +18,10 @@ type object struct {
 	cleanup goruntime.Cleanup
 }
 
-// newObject puts an entry on the ledger of the context, with what it retains.
-func (c *Context) newObject(kind entryKind, handle, bytes uint64, retained ...retainable) object {
-	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes, details: &details{retains: retained}})
-	c.ledger.add(o.entry)
-	return o
-}
-
-// objectOf is the object of an entry that is not on the ledger yet.
-func (c *Context) objectOf(e *entry) object {
+// newObject puts an entry on the ledger of the context, and reports whether it is new there.
+func (c *Context) newObject(e *entry) (o object, isNew bool) {
 	e.ctx, e.generation = c, c.state.Generation()
-	return object{ctx: c, entry: e, gate: &e.gate}
+	return object{ctx: c, entry: e, gate: &e.gate}, c.ledger.add(e)
 }
 
 // trackGC leaves the entry to the next allocation when the garbage collector finds owner, which embeds o.
@@ -178,9 +171,9 @@ func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (hand
 	err = c.work(func() error {
 		handle, r := f()
 		if r != driver.Success {
-			return c.failed(op, r)
+			return c.bind.Failed(op, r)
 		}
-		o = c.newObject(kind, handle, bytes, retained...)
+		o, _ = c.newObject(&entry{kind: kind, handle: handle, bytes: bytes, details: &details{retains: retained}})
 		return nil
 	})
 	return o, err

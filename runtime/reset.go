@@ -197,7 +197,7 @@ func (c *Context) discard() error {
 		return nil
 	}
 	err := errors.Join(c.releasePrimary(),
-		c.failed("cuDevicePrimaryCtxReset", c.api.DevicePrimaryCtxReset(c.device.handle)))
+		c.bind.Failed("cuDevicePrimaryCtxReset", c.api.DevicePrimaryCtxReset(c.device.handle)))
 	c.bind.Context = 0
 	return err
 }

@@ -98,29 +98,51 @@ func (s *Stream) spoil() {
 func (s *Stream) ID() uint64 { return zero.Or(s).id }
 
 // call is that of the object. If the stream is captured, the capture makes one call at a time.
-func (s *Stream) call() error { return s.inTurn(s.object.call()) }
+func (s *Stream) call() error {
+	if err := s.object.call(); err != nil {
+		return err
+	}
+	return s.inTurn()
+}
 
-// work is that of the object. Its first line is for what nearly always holds.
+// work is that of the object. What its first line looks at nearly always holds.
 func (s *Stream) work() error {
-	if s.gate.EnterAnyway() && s.ctx.state.Accepting() && !s.ctx.bind.NeedsCurrent && s.capture.Load() == nil {
+	if !s.gate.EnterAnyway() || !s.ctx.state.Accepting() || s.ctx.bind.NeedsCurrent {
+		s.leave()
+		if err := s.object.work(); err != nil {
+			return err
+		}
+	}
+	if s.capture.Load() == nil {
 		return nil
 	}
-	s.leave()
-	return s.inTurn(s.object.work())
+	return s.inTurn()
 }
 
 // inTurn waits for the turn in the capture after the stream was entered.
-func (s *Stream) inTurn(err error) error {
-	if err == nil {
-		if c := s.capture.Load(); c != nil {
-			if !c.take() {
-				s.object.end()
-				return c.lostError()
-			}
-			c.called.Store(true)
+func (s *Stream) inTurn() error {
+	if c := s.capture.Load(); c != nil {
+		if !c.turn.Take(c.lost) {
+			s.object.end()
+			return c.lostError()
 		}
+		c.called.Store(true)
 	}
-	return err
+	return nil
+}
+
+// exclusively runs f, which calls the driver about the stream, while no other call is inside.
+func (s *Stream) exclusively(f func() error) error {
+	return s.alone(&s.turn, s.hold, func() error {
+		if err := s.bind(); err != nil {
+			return err
+		}
+		defer s.ctx.bind.Pop()
+		if err := s.ctx.state.Check(s.entry.generation); err != nil {
+			return err
+		}
+		return f()
+	})
 }
 
 func (s *Stream) end() {
@@ -208,7 +230,7 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer s.ctx.gate.Leave()
-	return s.alone(&s.turn, s.hold, func() error { return s.waitExclusively(e) })
+	return s.exclusively(func() error { return s.waitExclusively(e) })
 }
 
 // waitInPlace makes the stream wait for an event unless it would join a capture.
@@ -226,13 +248,6 @@ func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
 
 // waitExclusively makes the stream, which the caller has exclusively, wait for an event and join its capture.
 func (s *Stream) waitExclusively(e *Event) error {
-	if err := s.bind(); err != nil {
-		return err
-	}
-	defer s.ctx.bind.Pop()
-	if err := s.ctx.state.Check(s.entry.generation); err != nil {
-		return err
-	}
 	defer s.waits.Changed()
 	c, err := s.joins(e)
 	switch {
@@ -241,7 +256,7 @@ func (s *Stream) waitExclusively(e *Event) error {
 	case c == nil:
 		return s.waitEvent(e)
 	}
-	if !c.take() {
+	if !c.turn.Take(c.lost) {
 		return c.lostError()
 	}
 	defer c.give()

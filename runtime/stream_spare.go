@@ -35,7 +35,7 @@ func (c *Context) trimStreams() error {
 	var errs []error
 	for _, handle := range c.ledger.takeSpares() {
 		if !c.isLost() {
-			errs = append(errs, c.failed("cuStreamDestroy", c.api.StreamDestroy(driver.Stream(handle))))
+			errs = append(errs, c.bind.Failed("cuStreamDestroy", c.api.StreamDestroy(driver.Stream(handle))))
 		}
 	}
 	return errors.Join(errs...)

@@ -91,7 +91,7 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 	err = c.call(func() error {
 		var res driver.Result
 		t.tensor, res = c.api.TensorMapEncodeTiled(tiles)
-		return c.failed("cuTensorMapEncodeTiled", res)
+		return c.bind.Failed("cuTensorMapEncodeTiled", res)
 	})
 	if err != nil {
 		return nil, err

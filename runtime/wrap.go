@@ -74,7 +74,7 @@ func (c *Context) owns(at driver.DevicePtr) error {
 		case r == driver.ResultInvalidValue:
 			return driver.Errorf(driver.ErrInvalidArgument, "address %#x is no memory that CUDA knows", uint64(at))
 		case r != driver.Success:
-			return c.failed("cuPointerGetAttribute", r)
+			return c.bind.Failed("cuPointerGetAttribute", r)
 		case value != want.value:
 			return driver.Errorf(driver.ErrInvalidArgument, want.text, uint64(at), value, want.value)
 		}
@@ -104,20 +104,20 @@ func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 	err = c.work(func() error {
 		of, r := c.api.StreamGetCtx(handle)
 		if r != driver.Success {
-			return c.failed("cuStreamGetCtx", r)
+			return c.bind.Failed("cuStreamGetCtx", r)
 		}
 		if of != c.bind.Context {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is not of the primary context of device %d", uint64(handle), c.device.Ordinal)
 		}
 		status, r := c.api.StreamIsCapturing(handle)
 		if r != driver.Success {
-			return c.failed("cuStreamIsCapturing", r)
+			return c.bind.Failed("cuStreamIsCapturing", r)
 		}
 		if status != driver.CaptureNone {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is captured: wrap it before", uint64(handle))
 		}
-		o := c.objectOf(&entry{kind: streamEntry, handle: uint64(handle), details: &details{wrapped: true}})
-		if !c.ledger.addNew(o.entry) {
+		o, isNew := c.newObject(&entry{kind: streamEntry, handle: uint64(handle), details: &details{wrapped: true}})
+		if !isNew {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a Stream of the context already", uint64(handle))
 		}
 		s = c.newStream(o, 0)
