@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"time"
 )
 
@@ -26,17 +27,21 @@ var errTried = errors.New("no other device is left")
 // acquire returns a worker of the device that will be free first, and waits until there is one. For the CPU it is nil if
 // the request comes from a function that has its turn there.
 func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
+	if r.only == &p.cpu && ctx.Value(turnOf{p}) != nil {
+		return nil, nil // its own turn may end only after the call
+	}
+	if p.mu.isCrowded() && r.plain() {
+		p.turnedAway.Add(1)
+		r.refused = true
+		return nil, p.errFull
+	}
 	if !p.queued.Load() && p.mu.TryLock() {
-		if err = p.admit(r); err == nil {
-			w, err = p.assign(r)
-		}
+		p.mu.runPosted() // they came first
+		w, err = p.begins(r)
 		p.mu.Unlock()
 		if w != nil || err != nil {
 			return w, err
 		}
-	}
-	if r.only == &p.cpu && ctx.Value(turnOf{p}) != nil {
-		return nil, nil // its own turn may end only after the call
 	}
 	if r.ready == nil {
 		r.ready = make(chan struct{}, 1)
@@ -64,17 +69,8 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 
 // enqueue answers a request that was posted, or puts it into the queue.
 func (p *Pool) enqueue(r *request) {
-	err := p.admit(r)
-	if err == nil && p.try(r) {
-		return
-	}
-	if err == nil && r.bounded() && (r.refuse || !r.overflow) {
-		if err = p.full(r); err != nil {
-			p.figures.refused++
-		}
-	}
-	if err != nil {
-		p.answer(r, nil, err)
+	if w, err := p.begins(r); w != nil || err != nil {
+		p.answer(r, w, err)
 		return
 	}
 	p.queueOf(r).insert(r)
@@ -84,6 +80,26 @@ func (p *Pool) enqueue(r *request) {
 		p.dispatch() // those before it may wait for something else
 		p.pollMemory()
 	}
+}
+
+// begins returns the worker of a request that has just come, or why it gets none. Without either it has to wait, and may. The call of a
+// request that is refused ends here: thousands that waited for mu once more would keep it from the others.
+func (p *Pool) begins(r *request) (w *Worker, err error) {
+	before := r.accepted
+	if err = p.admit(r); err == nil {
+		w, err = p.assign(r)
+	}
+	if w != nil || err != nil || !r.bounded() || r.overflow && !r.refuse {
+		return w, err
+	}
+	if err = p.full(r); err != nil {
+		p.figures.refused++
+		if r.refused = true; !before {
+			r.accepted = false
+			p.endCall()
+		}
+	}
+	return nil, err
 }
 
 // cancelRequest answers a request that was posted with an error, unless it was answered before.
@@ -206,7 +222,16 @@ func (p *Pool) full(r *request) error {
 	case p.limit == 0 && r.short != nil:
 		return r.short
 	}
-	return fmt.Errorf("%w: %d calls wait, and %d may", ErrQueueFull, p.waiting(), p.limit)
+	return p.errFull
+}
+
+// crowded reports whether the queue is full and no device can begin a request. It is false where the answer to one would be another
+// error: the pool is closed, CUDA is lost, or all devices are quarantined.
+func (p *Pool) crowded() bool {
+	if p.waiting() < p.limit || p.closed || p.mayBeLost || p.room() {
+		return false
+	}
+	return slices.ContainsFunc(p.devices, func(d *device) bool { return !d.quarantine.on })
 }
 
 // waiting returns how many requests wait, for devices and for the CPU. A call of several devices counts once.

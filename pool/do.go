@@ -221,6 +221,7 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 // notAssigned returns the error of a request that got no worker.
 func (p *Pool) notAssigned(r *request, report *Report, err, last error) error {
 	switch {
+	case r.refused: // its call may have ended
 	case errors.Is(err, errTried):
 		if report.Reason = Failed; p.remote != nil && report.Tries == 0 {
 			report.Reason = Quarantined // by those who start its processes

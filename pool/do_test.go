@@ -1,9 +1,11 @@
 package pool_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/allocs"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -576,6 +579,36 @@ func TestDoOverload(t *testing.T) {
 		assert.InDelta(t, 10*capacity, done.Load(), 0.01*10*float64(capacity)+queue)
 		assert.EqualValues(t, s.Refused, full.Load())
 		assert.EqualValues(t, s.Requests, done.Load()+full.Load())
+	})
+}
+
+// As many callers as there are streams and places in the queue, each of which calls again when its call has ended, are never refused.
+func TestClosedLoopIsNeverRefused(t *testing.T) {
+	seeds.Each(t, seeds.Count(30, 200, 30), func(t *testing.T, seed uint64) {
+		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS([]int{1, 4}[seed%2]))
+		chance := rand.New(rand.NewPCG(seed, 0xc105ed))
+		devices, streams, queue := 1+chance.IntN(4), 1+chance.IntN(4), chance.IntN(6)
+		p, _ := open(t, machine(devices), pool.Options{Streams: streams, Queue: cmp.Or(queue, -1)})
+		var all sync.WaitGroup
+		for range devices*streams + queue {
+			own := rand.New(rand.NewPCG(seed, chance.Uint64()))
+			all.Go(func() {
+				for range 300 {
+					yields, result := own.IntN(30), []error{nil, errData}[own.IntN(20)/19]
+					_, err := p.Do(context.Background(), func(*pool.Worker) error {
+						for range yields {
+							goruntime.Gosched()
+						}
+						return result
+					})
+					if !assert.Equal(t, result, err) {
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		assert.Zero(t, p.Stats().Refused)
 	})
 }
 

@@ -13,6 +13,12 @@ type mutex struct {
 	pool     *Pool
 	posted   atomic.Pointer[post] // the last one first
 	answered *request             // requests to wake, linked by after
+
+	// crowded is 0 unless the pool was crowded when the mutex was unlocked last. It is 1 more than ran was then. returned counts workers
+	// before they are posted, and ran counts those that were run. So crowded is 1 more than returned only where all were run: nobody is
+	// refused for a stream that it has given back.
+	crowded, returned atomic.Uint64
+	ran               uint64
 }
 
 // post is a new request or a returned worker.
@@ -22,8 +28,17 @@ type post struct {
 	next    *post
 }
 
+// isCrowded reports whether a request would be refused, without the mutex.
+func (m *mutex) isCrowded() bool {
+	crowded := m.crowded.Load() // before returned
+	return crowded != 0 && crowded == m.returned.Load()+1
+}
+
 // post hands n to the holder of the mutex, or runs it if the mutex is free. It does not wait.
 func (m *mutex) post(n *post) {
+	if n.worker != nil {
+		m.returned.Add(1)
+	}
 	for {
 		n.next = m.posted.Load()
 		if m.posted.CompareAndSwap(n.next, n) {
@@ -37,6 +52,9 @@ func (m *mutex) post(n *post) {
 
 // runPosted runs what was posted. The caller holds the mutex.
 func (m *mutex) runPosted() {
+	if m.posted.Load() == nil {
+		return
+	}
 	var first *post
 	for n := m.posted.Swap(nil); n != nil; {
 		next := n.next
@@ -48,18 +66,20 @@ func (m *mutex) runPosted() {
 		if n.request != nil {
 			m.pool.enqueue(n.request)
 		} else {
+			m.ran++
 			m.pool.finish(n.worker)
 		}
 		n = next
 	}
 }
 
-// Unlock runs what was posted, and wakes the requests that were answered.
+// Unlock runs what was posted, says whether the pool is crowded, and wakes the requests that were answered.
 func (m *mutex) Unlock() {
 	for {
 		m.runPosted()
 		answered := m.answered
 		m.answered = nil
+		m.publish()
 		m.Mutex.Unlock()
 		for r := answered; r != nil; {
 			next := r.after
@@ -70,5 +90,16 @@ func (m *mutex) Unlock() {
 		if m.posted.Load() == nil || !m.TryLock() {
 			return // the new holder runs what was posted since
 		}
+	}
+}
+
+// publish sets crowded. Without a change it leaves the memory alone that all callers read.
+func (m *mutex) publish() {
+	var crowded uint64
+	if m.pool.crowded() {
+		crowded = 1 + m.ran
+	}
+	if m.crowded.Load() != crowded {
+		m.crowded.Store(crowded)
 	}
 }

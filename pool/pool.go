@@ -34,6 +34,7 @@ type Pool struct {
 	drained  chan struct{}      // closed when the pool is closed and nothing runs
 	closing  sync.Once
 	requests sync.Pool // finished ones, to reuse
+	errFull  error     // of calls that are refused
 
 	deviceSetup bool // any of setup is for devices
 
@@ -50,6 +51,7 @@ type Pool struct {
 	turns       uint64      // counts the workers that requests got
 	closed      bool
 	figures     figures
+	turnedAway  atomic.Uint64 // calls that were refused without mu, which the figures lack
 	listening   chan struct{} // nil, or closed when the goroutine of Options.Health has ended
 	healthErr   error         // of that
 
@@ -75,6 +77,7 @@ func Open(rt *runtime.Runtime, options ...Options) (*Pool, error) {
 		streams: cmp.Or(o.Streams, streamsOfADevice), limit: max(cmp.Or(o.Queue, queueLength), 0),
 		typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
 	p.deviceSetup = slices.ContainsFunc(p.setup, Setup.perDevice)
+	p.errFull = fmt.Errorf("%w: as many calls wait as may (%d): call again later, or let the call wait (Wait)", ErrQueueFull, p.limit)
 	p.mu.pool, p.cpu.pool = p, p
 	p.probes, p.cancel = context.WithCancel(context.Background())
 	if _, err := p.openDevices(); err != nil && rt.Err() == nil {

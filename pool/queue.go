@@ -26,6 +26,7 @@ type request struct {
 
 	accepted bool // counted in the pool's calls
 	waiting  bool // it is in the queue
+	refused  bool // there was no room in the queue
 
 	since  time.Time     // in the queue
 	waited time.Duration // of all tries
@@ -54,6 +55,11 @@ func (r *request) waitsFor(d *device) bool {
 
 // bounded reports whether the request needs room in the queue to wait. The parts of a Scatter do not.
 func (r *request) bounded() bool { return r.only == nil || r.only == &r.only.pool.cpu }
+
+// plain reports whether any device may take the request, which is new, and needs room in the queue to wait.
+func (r *request) plain() bool {
+	return r.only == nil && r.bytes == 0 && len(r.devices) == 0 && !r.accepted && !r.overflow && !r.refuse
+}
 
 // goesBefore reports whether the request overtakes one that has come earlier.
 func (r *request) goesBefore(o *request) bool {

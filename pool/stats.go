@@ -71,8 +71,8 @@ func (p *Pool) Stats() Stats {
 	states := p.Devices()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := &p.figures
-	s := Stats{Requests: f.requests, Refused: f.refused, Retries: f.retries, Waits: f.waits, Waited: f.waited,
+	f, turnedAway := &p.figures, p.turnedAway.Load()
+	s := Stats{Requests: f.requests + turnedAway, Refused: f.refused + turnedAway, Retries: f.retries, Waits: f.waits, Waited: f.waited,
 		Queued: p.waiting(), QueueLimit: p.limit, Reasons: maps.Clone(f.reasons), HealthErr: p.healthErr}
 	for i := range states {
 		d := p.devices[i]
