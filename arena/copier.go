@@ -2,7 +2,6 @@ package arena
 
 import (
 	"context"
-	"math"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
@@ -109,8 +108,8 @@ func orUint(v *uint64, or uint64) {
 // other goroutines enqueue meanwhile is undefined.
 //
 // Buffers and events are made when they are first needed and kept until [Copier.Trim] or
-// [Copier.Close], or until they were not used for the TTL of the [Pinned]. Where the limit of the
-// Pinned is small, the buffers are smaller. If no page-locked memory can be allocated, the driver
+// [Copier.Close]. Where the limit of the
+// [Pinned] is small, the buffers are smaller. If no page-locked memory can be allocated, the driver
 // copies from pageable memory. That is slower, and the Copier then waits for the stream.
 //
 // A Copier is safe for concurrent use. Streams must be of its context, and not the legacy
@@ -271,19 +270,13 @@ func (c *Copier) checkStream(s driver.Stream) error {
 }
 
 // Trim returns the buffers that are not in use to the pool that they were leased from.
-func (c *Copier) Trim() { c.trim(math.MaxUint64) }
-
-// trim is Trim of the buffers that nobody has used after a period of the pool.
-func (c *Copier) trim(period uint64) {
-	if c.made() != nil {
-		return
-	}
-	if c.enter() != nil {
+func (c *Copier) Trim() {
+	if c.made() != nil || c.enter() != nil {
 		return
 	}
 	defer c.calls.Leave()
-	c.slots.trim(period)
-	c.chunks.trim(period)
+	c.slots.trim()
+	c.chunks.trim()
 }
 
 // Stats returns the figures of this moment.

@@ -27,8 +27,6 @@ type buffer struct {
 	// ticket of the event, if the copy got one when it was put on the stream.
 	ticket   wait.Ticket
 	ticketed bool
-	// lastUsed is the period of the pool in which it was used last.
-	lastUsed uint64
 }
 
 func (b *buffer) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b.memory)) }
@@ -121,7 +119,7 @@ func (r *ring) sweep(t *transfer) error {
 		done, err := r.poll(b, t)
 		switch {
 		case done:
-			r.putBack(b)
+			r.put(b)
 		case err != nil:
 			r.putUnknown(context.Background(), b)
 			if isSticky(err) {
@@ -194,14 +192,8 @@ func (r *ring) pop(t *transfer, pending bool) (b *buffer, room bool) {
 	return b, false
 }
 
-// put returns a buffer that was used now.
+// put returns a buffer.
 func (r *ring) put(b *buffer) {
-	b.lastUsed = r.pinned.period.Load()
-	r.putBack(b)
-}
-
-// putBack is put of a buffer that nobody has used.
-func (r *ring) putBack(b *buffer) {
 	r.mu.Lock()
 	if b.pending {
 		r.pending = append(r.pending, b)
@@ -331,9 +323,8 @@ func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	return err
 }
 
-// trim destroys the buffers that no device uses, and that nobody has used after a period of the pool.
-// The last period is all that were ever used.
-func (r *ring) trim(period uint64) {
+// trim destroys the buffers that no device uses.
+func (r *ring) trim() {
 	if err := r.binding.Push(); err != nil {
 		return
 	}
@@ -341,14 +332,8 @@ func (r *ring) trim(period uint64) {
 	r.binding.Cleanup(r.sweep(nil))
 	for {
 		r.mu.Lock()
-		var unused []*buffer
-		r.free = slices.DeleteFunc(r.free, func(b *buffer) bool {
-			if b.lastUsed <= period {
-				unused = append(unused, b)
-			}
-			return b.lastUsed <= period
-		})
-		r.made -= len(unused)
+		unused := r.free
+		r.free, r.made = nil, r.made-len(unused)
 		r.mu.Unlock()
 		r.signal()
 		if len(unused) == 0 {
@@ -362,7 +347,7 @@ func (r *ring) trim(period uint64) {
 
 // destroy ends the lease of a buffer that no device uses.
 func (r *ring) destroy(b *buffer) error {
-	return joinErrors(r.destroyEvent(b), b.lease.end(b.lastUsed))
+	return joinErrors(r.destroyEvent(b), b.lease.Free())
 }
 
 func (r *ring) destroyEvent(b *buffer) error {

@@ -3,12 +3,9 @@ package arena
 import (
 	"errors"
 	"math/bits"
-	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
@@ -20,9 +17,6 @@ type PinnedConfig struct {
 	// blocks. 0 means 128 MiB. Page-locked memory is taken away from everybody else on
 	// the host.
 	Limit uint64
-	// TTL is how long a block is kept that nobody uses: it is freed between one and two times that
-	// after its last use. 0 keeps blocks until [Pinned.Trim].
-	TTL time.Duration
 	// Debug fills what is returned with a pattern, and looks for writes to it when it is leased
 	// again or freed. driver.Binding.OnCleanup hears of them, with the lines of the program that
 	// leased and returned the block. It costs as much as writing and reading all blocks.
@@ -41,10 +35,7 @@ const DefaultPinnedLimit = 128 << 20
 type Pinned struct {
 	binding *driver.Binding
 	limit   uint64
-	ttl     time.Duration
 	debug   bool
-	period  atomic.Uint64 // of the TTL, counted
-	ticks   gate.Gate     // the work of the timer, which Close waits for
 
 	mu      locks.Mutex[locks.Pinned]
 	closed  bool
@@ -54,7 +45,6 @@ type Pinned struct {
 	blocks  map[*pinnedBlock]struct{} // leased, cached and pending
 	claimed uint64                    // bytes of these, and of those that are being made
 	copiers map[*Copier]struct{}      // that have blocks, of which they may give some away
-	timer   *time.Timer               // of the TTL, while there are blocks
 	stats   PinnedStats
 }
 
@@ -88,7 +78,6 @@ type pinnedBlock struct {
 	previous  callSite      // of the lease that was returned last
 	returned  callSite      // of that return
 	poisoned  bool          // holds the pattern; only its owner of the moment asks
-	lastUsed  uint64        // the period in which it was returned last
 	after     []wait.Ticket // of the work that may use it after its return
 }
 
@@ -102,7 +91,7 @@ func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 	if c.Limit == 0 {
 		c.Limit = DefaultPinnedLimit
 	}
-	return &Pinned{binding: b, limit: c.Limit, ttl: c.TTL, debug: c.Debug,
+	return &Pinned{binding: b, limit: c.Limit, debug: c.Debug,
 		blocks: map[*pinnedBlock]struct{}{}, copiers: map[*Copier]struct{}{}}
 }
 
@@ -218,7 +207,6 @@ func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 	}
 	defer p.mu.Unlock()
 	p.blocks[block] = struct{}{}
-	p.startTimer()
 	l := p.leaseBlock(block, bytes)
 	p.stats.PeakBytes = max(p.stats.PeakBytes, p.stats.LeasedBytes+p.stats.CachedBytes+p.stats.PendingBytes)
 	return l, nil
@@ -322,7 +310,6 @@ func (p *Pinned) recache(blocks []*pinnedBlock) {
 		p.stats.CachedBytes += block.bytes
 		p.free[block.class] = append(p.free[block.class], block)
 	}
-	p.startTimer()
 }
 
 // Trim frees cached blocks until at most keep bytes are cached, the
@@ -374,11 +361,7 @@ func (p *Pinned) Close() error {
 	p.closed = true
 	victims := p.evictAll()
 	leases, bytes := p.stats.Leases, p.stats.LeasedBytes
-	if p.timer != nil {
-		p.timer.Stop()
-	}
 	p.mu.Unlock()
-	p.ticks.Close(nil)
 	p.destroy(victims)
 	if leases > 0 {
 		return p.errorf(driver.ErrInvalidArgument, "page-locked memory closed while %d leases of %d bytes are under way",

@@ -48,11 +48,6 @@ func (l Lease) Free() error {
 	if l.block == nil {
 		return nothing("lease of page-locked memory")
 	}
-	return l.end(l.pool.period.Load())
-}
-
-// end is Free of a block that was used last in the given period.
-func (l Lease) end(period uint64) error {
 	p := l.pool
 	p.mu.Lock()
 	if err := p.endLease(l); err != nil {
@@ -66,7 +61,6 @@ func (l Lease) end(period uint64) error {
 		p.mu.Lock()
 	}
 	if !p.closed && !p.lost {
-		l.block.lastUsed = period
 		p.free[l.block.class] = append(p.free[l.block.class], l.block)
 		p.stats.CachedBytes += l.block.bytes
 		p.mu.Unlock()

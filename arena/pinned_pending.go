@@ -23,7 +23,6 @@ func (l Lease) FreeAfter(tickets ...wait.Ticket) error {
 		p.stats.LostBytes += block.bytes
 		return nil
 	}
-	block.lastUsed = p.period.Load()
 	block.after = append(block.after[:0], tickets...)
 	p.pending = append(p.pending, block)
 	p.stats.PendingBytes += block.bytes

@@ -117,27 +117,6 @@ func TestPinnedFreeAfterAndTheEnd(t *testing.T) {
 	}
 }
 
-// Blocks that nobody uses go back after the TTL, those of a copier too.
-func TestPinnedTTL(t *testing.T) {
-	b := newCopyBed(t, drivertest.Config{})
-	p := newPinned(t, b, arena.PinnedConfig{TTL: time.Millisecond})
-	c := copierOn(t, b, p, arena.CopierConfig{ChunkBytes: 64 << 10, SlotBytes: 16 << 10, PieceBytes: 16 << 10})
-	s := b.stream(t)
-	data, device := make([]byte, 2<<20), b.memory(t, 2<<20)
-	for range 2 { // the timer begins again
-		kept := lease(t, p, 100)
-		require.NoError(t, lease(t, p, 9000).Free())
-		require.NoError(t, c.Upload(context.Background(), s, device, data))
-		require.NoError(t, c.Download(context.Background(), s, data, device))
-		b.synchronize(t, s)
-		eventually(t, "the copier returned its buffers", func() bool { s := p.Stats(); return s.Leases == 1 && s.CachedBytes == 0 })
-		assert.Len(t, kept.Bytes(), 100, "what is leased stays")
-		require.NoError(t, kept.Free())
-		eventually(t, "the block was freed", func() bool { return p.Stats().CachedBytes == 0 })
-	}
-	assert.Zero(t, c.Stats().Slots+c.Stats().Chunks)
-}
-
 // Two copiers and a lease share a limit: who has nothing gets what the others do not use.
 func TestPinnedLimitIsShared(t *testing.T) {
 	b := newCopyBed(t, drivertest.Config{})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -40,56 +39,4 @@ func (p *Pinned) setUser(c *Copier, uses bool) {
 	} else {
 		delete(p.copiers, c)
 	}
-}
-
-// startTimer begins a period of the TTL if there is none. p.mu is held.
-func (p *Pinned) startTimer() {
-	if p.ttl > 0 && p.timer == nil {
-		p.timer = time.AfterFunc(p.ttl, p.tick)
-	}
-}
-
-// tick ends a period, and begins another one while there are blocks.
-func (p *Pinned) tick() {
-	if !p.ticks.Enter() {
-		return
-	}
-	defer p.ticks.Leave()
-	p.expire()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer = nil
-	if p.usable() == nil && p.claimed > 0 {
-		p.startTimer()
-	}
-}
-
-// expire ends a period, and frees the blocks that nobody has used in all of it.
-func (p *Pinned) expire() {
-	ended := p.period.Add(1) - 1
-	if ended == 0 {
-		return // all blocks were used in the first one
-	}
-	for _, c := range p.users() {
-		c.trim(ended - 1)
-	}
-	p.poll()
-	p.mu.Lock()
-	var victims []*pinnedBlock
-	for class, list := range p.free {
-		kept := list[:0]
-		for _, block := range list {
-			if block.lastUsed >= ended {
-				kept = append(kept, block)
-				continue
-			}
-			p.remove(block)
-			p.stats.CachedBytes -= block.bytes
-			victims = append(victims, block)
-		}
-		clear(list[len(kept):])
-		p.free[class] = kept
-	}
-	p.mu.Unlock()
-	p.destroy(victims)
 }

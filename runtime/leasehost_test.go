@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -358,12 +359,27 @@ func TestLeaseHostAllocatesOnce(t *testing.T) {
 // close. Nobody's memory is that of another.
 func TestLeaseHostCampaign(t *testing.T) {
 	seeds.Each(t, seeds.Count(10, 60, 60), func(t *testing.T, seed uint64) {
-		rt, _ := open(t, twoDevices(), runtime.WithPinned(arena.PinnedConfig{Limit: 1 << 20, TTL: 1e6, Debug: seed%2 == 0}))
-		var all sync.WaitGroup
+		rt, _ := open(t, twoDevices(), runtime.WithPinned(arena.PinnedConfig{Limit: 1 << 20, Debug: seed%2 == 0}))
+		ended := make(chan struct{})
+		var all, trimming sync.WaitGroup
+		trimming.Go(func() { // also memory that the others are about to take
+			for tick := time.Tick(time.Millisecond); ; {
+				select {
+				case <-tick:
+					for _, c := range rt.Contexts() {
+						assert.NoError(t, c.TrimPinned(0))
+					}
+				case <-ended:
+					return
+				}
+			}
+		})
 		for g := range uint64(3) {
 			all.Go(func() { leaseAndCopy(t, rt, rand.New(rand.NewPCG(seed, g))) })
 		}
 		all.Wait()
+		close(ended)
+		trimming.Wait()
 		for _, c := range rt.Contexts() {
 			assert.Zero(t, c.Stats().HostBuffers)
 			assert.Zero(t, c.Stats().Pinned.Findings)

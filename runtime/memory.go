@@ -211,7 +211,7 @@ func (c *Context) TrimMemory(keep uint64) error {
 
 // TrimPinned frees the page-locked memory of [LeaseHost] and of the copies of Go slices that is not in
 // use, until at most keep bytes are cached. The next leases and copies make new memory, which takes
-// a millisecond each. The TTL of [WithPinned] does this for memory that was not used for long.
+// a millisecond each. A program that is idle for long may call it now and then.
 func (c *Context) TrimPinned(keep uint64) error {
 	if err := c.hold(); err != nil {
 		return err

@@ -73,7 +73,7 @@ func WithBudget(budget func(Device) uint64) Option {
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
 
 // WithPinned says how much page-locked memory each context may have for [LeaseHost] and for copies of
-// Go slices together, 128 MiB unless it is set. It says how long unused memory is kept, and whether
+// Go slices together, 128 MiB unless it is set. It says whether
 // writes to returned buffers are looked for. [WithErrorHook] hears of these. A lease makes the copies
 // give up buffers that they do not use. Where there is no memory for a buffer, the driver copies by
 // itself, slower, and Stats.Copier says why. [AllocHost] does not count.
