@@ -63,8 +63,8 @@ func Open(candidates ...string) (*Library, error) {
 // NewLibrary makes a Library of functions that are in the process already, for tests of the call
 // layer. symbol returns the address of a function of C by its exact name, "cuMemAlloc_v2", or 0.
 // The functions must have the signatures of cuda.h. On Linux they must not call back into Go,
-// except as package driver/drivertest/internal/bridge says. The error is of kind [ErrDriverLibraryLoadFailed] and
-// names the required functions that are missing.
+// except as driver/drivertest/internal/conformance/c_bridge_test.go says. The error is of kind
+// [ErrDriverLibraryLoadFailed] and names the required functions that are missing.
 func NewLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
 	if symbol == nil {
 		return nil, Errorf(ErrInvalidArgument, "NewLibrary takes a function that is not nil")

@@ -13,10 +13,10 @@ var typeName = regexp.MustCompile(`(^|[^\w.])([A-Z]\w*)`)
 // qualified writes a type as other packages name it.
 func qualified(typ string) string { return typeName.ReplaceAllString(typ, "${1}driver.$2") }
 
-// writeBridge makes the functions of C that package bridge registers. Those whose
+// writeBridge makes the functions of C that the bridge of the tests registers. Those whose
 // method is written by hand are written by hand there as well.
 func writeBridge(b *bytes.Buffer, groups []*group) {
-	p(b, "//go:build linux && (amd64 || arm64)\n\npackage bridge\n")
+	p(b, "//go:build linux && (amd64 || arm64)\n\npackage conformance\n")
 	p(b, "import (\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/driver\"\n)\n")
 	p(b, "// functions are the functions of the driver API, each with the versions that have\n// its signature.\nvar functions = []function{")
 	for _, g := range groups {
@@ -69,7 +69,7 @@ func writeForward(b *bytes.Buffer, e *entry) {
 }
 
 // writeProxy makes an implementation of the API whose every call passes one place, for
-// the tests of package bridge, which are in package conformance.
+// the tests of the bridge.
 func writeProxy(b *bytes.Buffer, groups []*group) {
 	p(b, "//go:build linux && (amd64 || arm64)\n\npackage conformance\n")
 	p(b, "import (\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/driver\"\n)\n")

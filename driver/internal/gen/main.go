@@ -73,8 +73,8 @@ func generate(folder string) (files map[string][]byte, count int, err error) {
 		"testdata/abi_structs.h": func(b *bytes.Buffer) { writeStructs(b, known.structures) },
 		"drivertest/zrules.go":   func(b *bytes.Buffer) { writeRules(b, groups) },
 		"drivertest/zrefused.go": func(b *bytes.Buffer) { writeRefused(b, groups) },
-		"drivertest/internal/bridge/zfunctions.go":       func(b *bytes.Buffer) { writeBridge(b, groups) },
-		"drivertest/internal/conformance/zproxy_test.go": func(b *bytes.Buffer) { writeProxy(b, groups) },
+		"drivertest/internal/conformance/zfunctions_test.go": func(b *bytes.Buffer) { writeBridge(b, groups) },
+		"drivertest/internal/conformance/zproxy_test.go":     func(b *bytes.Buffer) { writeProxy(b, groups) },
 	} {
 		if files[in(filepath.FromSlash(file))], err = text(file, header, write); err != nil {
 			return nil, 0, err

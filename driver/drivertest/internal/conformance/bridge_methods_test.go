@@ -17,7 +17,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/bridge"
 )
 
 // answering is an API that notes the arguments of a call and answers it with results
@@ -268,7 +267,7 @@ func TestResolution(t *testing.T) {
 			t.Run(fmt.Sprint(name, " without ", hidden), func(t *testing.T) {
 				gpu := drivertest.New(config)
 				version, _ := gpu.DriverGetVersion()
-				find := bridge.Symbols(gpu)
+				find := cSymbols(gpu)
 				var lib *driver.Library
 				var err error
 				done := make(chan struct{})

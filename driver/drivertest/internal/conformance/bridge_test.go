@@ -11,7 +11,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/bridge"
 )
 
 // proxy is an API whose calls all pass one function, which may answer them.
@@ -80,7 +79,7 @@ func open(t *testing.T, api driver.API) driver.API {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		onStillStack(func() { lib, err = bridge.Open(api) })
+		onStillStack(func() { lib, err = openC(api) })
 	}()
 	<-done
 	require.NoError(t, err)

@@ -1,6 +1,28 @@
 //go:build linux && (amd64 || arm64)
 
-package bridge
+package conformance
+
+// The bridge makes functions of C out of any [driver.API], and a [driver.Library] that calls
+// them. What passes through it takes the way of a real driver. The call layer packs the arguments
+// by the C calling convention, and C function pointers are called. Pointers, strings, structures
+// and option lists are read as C would read them. So the argument passing of package driver is
+// tested on machines without a GPU.
+//
+// A process has room for 2000 callbacks and never gets one back. So there is one set of
+// functions, made at the first use, and it forwards to the API that was opened last.
+//
+// A function of the bridge calls back into Go on the calling thread, and the real driver does not.
+// With the trampolines of linux/amd64 and linux/arm64 (see package ffi) the arguments and results
+// of a call lie on the stack of the calling goroutine. Go may move it while it runs the callback,
+// and results are lost then. There are two ways to call a bridged library safely:
+//
+//   - with the build tag purecuda_portable, under which arguments and results are on the
+//     heap;
+//   - on a goroutine whose stack does not move during the call. It has more room than the
+//     callback can need. More than a quarter of it is in use, so that Go does not shrink it.
+//     See onStillStack.
+//
+// There is no bridge on other systems than Linux on amd64 and arm64.
 
 import (
 	"sync"
@@ -50,18 +72,18 @@ func address(name string) uintptr {
 	return registered.addresses[name]
 }
 
-// Open makes a library of functions of C that forward to api, from now on until the
-// next call of Open or [Symbols]. Functions that are newer than the version of api are
-// missing. It calls the functions, so that what the package says about stacks holds for
+// openC makes a library of functions of C that forward to api, from now on until the
+// next call of openC or cSymbols. Functions that are newer than the version of api are
+// missing. It calls the functions, so that what is said of stacks above holds for
 // it as well.
-func Open(api driver.API) (*driver.Library, error) {
-	return driver.NewLibrary("drivertest/internal/bridge", Symbols(api))
+func openC(api driver.API) (*driver.Library, error) {
+	return driver.NewLibrary("bridge", cSymbols(api))
 }
 
-// Symbols is Open without the library: it returns what finds a function of C by its
+// cSymbols is openC without the library: it returns what finds a function of C by its
 // exact name, as dlsym does, and 0 where the driver does not have it. cuGetProcAddress
 // and cuGetProcAddress_v2 are there in every version.
-func Symbols(api driver.API) func(name string) uintptr {
+func cSymbols(api driver.API) func(name string) uintptr {
 	opened.Store(&api)
 	version := found(api)
 	return func(symbol string) uintptr {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package bridge
+package conformance
 
 import (
 	"bytes"

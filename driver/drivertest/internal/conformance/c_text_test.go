@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package bridge
+package conformance
 
 import (
 	"sync"
@@ -35,15 +35,15 @@ func put(buffer *byte, size int, s string) {
 	to[copy(to[:size-1], s)] = 0
 }
 
-// strings are the strings of C that callers have the address of. They stay for ever, as
+// texts are the strings of C that callers have the address of. They stay for ever, as
 // those of the driver.
-var strings sync.Map // of string to *byte
+var texts sync.Map // of string to *byte
 
 func keep(s string) *byte {
-	if known, ok := strings.Load(s); ok {
+	if known, ok := texts.Load(s); ok {
 		return known.(*byte)
 	}
-	made, _ := strings.LoadOrStore(s, unsafe.SliceData(append([]byte(s), 0)))
+	made, _ := texts.LoadOrStore(s, unsafe.SliceData(append([]byte(s), 0)))
 	return made.(*byte)
 }
 

@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-package bridge
+package conformance
 
 import (
 	"unsafe"
