@@ -24,112 +24,114 @@ import (
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
 
-// The labels. What they can be is bounded by the program.
-const (
-	labelDevice  = "device"
-	labelResult  = "result"
-	labelReason  = "reason"  // a pool.Reason
-	labelBatcher = "batcher" // the name that AddBatcher was given
-	labelWork    = "work"    // the name of a pool.BreakEven
-	labelGroup   = "group"   // the name that AddGroup was given
-	labelUser    = "user"    // a label of pool.DoOptions.Reserve
-	labelUpTo    = "up_to"   // the upper bound of the values that are counted, all smaller ones included: "+Inf" for the last one
+// family is a metric with its samples: of the pool, or of a device, a batcher, a break-even or a group.
+type family struct {
+	metrics.Metric
+	samples []sample
+}
+
+// sample is a value and the values of the labels, without that of what the family is of.
+type sample struct {
+	value  float64
+	labels []string
+}
+
+func one[N uint64 | int | float64](value N) []sample { return []sample{{value: float64(value)}} }
+
+// The labels. What they can be is bounded by the program: up_to is the upper bound of the values that are counted, all smaller
+// ones included, and "+Inf" for the last one.
+var (
+	device  = []string{"device"}
+	batcher = []string{"batcher"} // the name that AddBatcher was given
+	work    = []string{"work"}    // the name of a pool.BreakEven
+	group   = []string{"group"}   // the name that AddGroup was given
+	child   = []string{"group", "device"}
 )
 
-// The metrics.
-const (
-	requests   = "purecuda.pool.requests"
-	refused    = "purecuda.pool.refused"
-	retries    = "purecuda.pool.retries"
-	waits      = "purecuda.pool.waits"
-	waitTime   = "purecuda.pool.wait_time"
-	queued     = "purecuda.pool.queue.length"
-	queueLimit = "purecuda.pool.queue.capacity"
-	reasons    = "purecuda.pool.fallbacks"
-
-	deviceRequests    = "purecuda.pool.device.requests"
-	deviceFailures    = "purecuda.pool.device.failures"
-	deviceBusyTime    = "purecuda.pool.device.busy_time"
-	deviceStreams     = "purecuda.pool.device.streams"
-	deviceBusy        = "purecuda.pool.device.streams.busy"
-	deviceOutstanding = "purecuda.pool.device.outstanding"
-	deviceQuarantined = "purecuda.pool.device.quarantined"
-	deviceReserved    = "purecuda.pool.device.reserved"
-	deviceReservable  = "purecuda.pool.device.reserved.capacity"
-
-	items       = "purecuda.batcher.items"
-	itemsQueued = "purecuda.batcher.queue.length"
-	batches     = "purecuda.batcher.running"
-	sizes       = "purecuda.batcher.batches"
-	delays      = "purecuda.batcher.delays"
-	delayTime   = "purecuda.batcher.delay_time"
-
-	size    = "purecuda.break_even.size"
-	drifted = "purecuda.break_even.drifted"
-
-	groupRequests   = "purecuda.isolate.requests"
-	groupRefused    = "purecuda.isolate.refused"
-	groupRetries    = "purecuda.isolate.retries"
-	groupFallbacks  = "purecuda.isolate.fallbacks"
-	groupTimedOut   = "purecuda.isolate.timeouts"
-	groupDied       = "purecuda.isolate.lost_tries"
-	groupQueued     = "purecuda.isolate.queue.length"
-	groupQueueLimit = "purecuda.isolate.queue.capacity"
-	childRequests   = "purecuda.isolate.device.requests"
-	childBusy       = "purecuda.isolate.device.busy"
-	childStarts     = "purecuda.isolate.device.starts"
-	childDeaths     = "purecuda.isolate.device.deaths"
-	childKills      = "purecuda.isolate.device.kills"
-	childReady      = "purecuda.isolate.device.ready"
-	childLeftOut    = "purecuda.isolate.device.left_out"
-)
+const counter, sum, gauge = metrics.Counter, metrics.UpDownCounter, metrics.Gauge
 
 // All describes all metrics, in the order in which they are read.
-func All() []metrics.Metric {
-	const counter, sum, gauge = metrics.Counter, metrics.UpDownCounter, metrics.Gauge
-	device, batcher, work := []string{labelDevice}, []string{labelBatcher}, []string{labelWork}
-	group, child := []string{labelGroup}, []string{labelGroup, labelDevice}
-	return []metrics.Metric{
-		{Name: requests, Unit: "{request}", Kind: counter, Help: "Calls that the pool has let in."},
-		{Name: refused, Unit: "{request}", Kind: counter, Help: "Calls that failed because they would have had to wait."},
-		{Name: retries, Unit: "{request}", Kind: counter, Help: "Work that was repeated on another device."},
-		{Name: waits, Unit: "{wait}", Kind: counter, Help: "Waits in the queue."},
-		{Name: waitTime, Unit: "s", Kind: counter, Help: "Time that calls have waited in the queue."},
-		{Name: queued, Unit: "{request}", Kind: sum, Help: "Calls that wait."},
-		{Name: queueLimit, Unit: "{request}", Kind: gauge, Help: "Calls that may wait."},
-		{Name: reasons, Unit: "{request}", Kind: counter, Help: "Calls that the CPU or fewer devices did, by reason.", Labels: []string{labelReason}},
-		{Name: deviceRequests, Unit: "{request}", Kind: counter, Help: "Work that the device was given.", Labels: device},
-		{Name: deviceFailures, Unit: "{failure}", Kind: counter, Help: "Work that has failed on the device.", Labels: device},
-		{Name: deviceBusyTime, Unit: "s", Kind: counter, Help: "Time that work has taken which succeeded, of all streams together.", Labels: device},
-		{Name: deviceStreams, Unit: "{stream}", Kind: sum, Help: "Streams that were made.", Labels: device},
-		{Name: deviceBusy, Unit: "{stream}", Kind: sum, Help: "Streams that work.", Labels: device},
-		{Name: deviceOutstanding, Unit: "s", Kind: gauge, Help: "Cost of what the device works on.", Labels: device},
-		{Name: deviceQuarantined, Kind: gauge, Help: "1 while the device is quarantined because it has failed.", Labels: device},
-		{Name: deviceReserved, Unit: "By", Kind: sum, Help: "Memory of the device that requests have reserved, by who has.", Labels: []string{labelDevice, labelUser}},
-		{Name: deviceReservable, Unit: "By", Kind: gauge, Help: "Memory of the device that requests may reserve.", Labels: device},
-		{Name: items, Unit: "{item}", Kind: counter, Help: "Items that were answered, by result: done, failed, left or refused.", Labels: []string{labelBatcher, labelResult}},
-		{Name: itemsQueued, Unit: "{item}", Kind: sum, Help: "Items that wait for a batch.", Labels: batcher},
-		{Name: batches, Unit: "{batch}", Kind: sum, Help: "Batches that are under way.", Labels: batcher},
-		{Name: sizes, Unit: "{batch}", Kind: counter, Help: "Batches that were begun, by their number of items.", Labels: []string{labelBatcher, labelUpTo}},
-		{Name: delays, Unit: "{item}", Kind: counter, Help: "Items that came into a batch, by the seconds that they had waited for it.", Labels: []string{labelBatcher, labelUpTo}},
-		{Name: delayTime, Unit: "s", Kind: counter, Help: "Time that items have waited for their batch.", Labels: batcher},
-		{Name: size, Unit: "{item}", Kind: gauge, Help: "Items from which on the GPUs win; 0 if they never do. None as long as nothing is learned.", Labels: work},
-		{Name: drifted, Kind: gauge, Help: "1 if calls take half or twice the time that was measured.", Labels: work},
-		{Name: groupRequests, Unit: "{request}", Kind: counter, Help: "Requests that the group has let in.", Labels: group},
-		{Name: groupRefused, Unit: "{request}", Kind: counter, Help: "Requests that did not find room in the queue.", Labels: group},
-		{Name: groupRetries, Unit: "{try}", Kind: counter, Help: "Tries after the first one of a request.", Labels: group},
-		{Name: groupFallbacks, Unit: "{request}", Kind: counter, Help: "Requests that the CPU began to do.", Labels: group},
-		{Name: groupTimedOut, Unit: "{try}", Kind: counter, Help: "Tries that a deadline has ended.", Labels: group},
-		{Name: groupDied, Unit: "{try}", Kind: counter, Help: "Tries that the death of their child has ended.", Labels: group},
-		{Name: groupQueued, Unit: "{request}", Kind: sum, Help: "Requests that wait for a child.", Labels: group},
-		{Name: groupQueueLimit, Unit: "{request}", Kind: gauge, Help: "Requests that may wait.", Labels: group},
-		{Name: childRequests, Unit: "{try}", Kind: counter, Help: "Tries that the children of the device were given.", Labels: child},
-		{Name: childBusy, Unit: "{request}", Kind: sum, Help: "Requests that the child works on.", Labels: child},
-		{Name: childStarts, Unit: "{process}", Kind: counter, Help: "Child processes that got ready.", Labels: child},
-		{Name: childDeaths, Unit: "{process}", Kind: counter, Help: "Child processes that died or did not get ready.", Labels: child},
-		{Name: childKills, Unit: "{process}", Kind: counter, Help: "Child processes that were killed because a request did not end.", Labels: child},
-		{Name: childReady, Kind: gauge, Help: "1 while a child serves.", Labels: child},
-		{Name: childLeftOut, Kind: gauge, Help: "1 while the device is left out because its children have died too often.", Labels: child},
+func All() (all []metrics.Metric) {
+	for _, f := range slices.Concat(ofPool(pool.Stats{}), ofDevice(pool.DeviceStats{}), ofBatcher(pool.BatcherStats{}),
+		ofBreakEven(nil), ofGroup(isolate.Stats{}), ofChild(isolate.DeviceStats{})) {
+		all = append(all, f.Metric)
+	}
+	return all
+}
+
+func ofPool(s pool.Stats) []family {
+	return []family{
+		{metrics.Metric{Name: "purecuda.pool.requests", Unit: "{request}", Kind: counter, Help: "Calls that the pool has let in."}, one(s.Requests)},
+		{metrics.Metric{Name: "purecuda.pool.refused", Unit: "{request}", Kind: counter, Help: "Calls that failed because they would have had to wait."}, one(s.Refused)},
+		{metrics.Metric{Name: "purecuda.pool.retries", Unit: "{request}", Kind: counter, Help: "Work that was repeated on another device."}, one(s.Retries)},
+		{metrics.Metric{Name: "purecuda.pool.waits", Unit: "{wait}", Kind: counter, Help: "Waits in the queue."}, one(s.Waits)},
+		{metrics.Metric{Name: "purecuda.pool.wait_time", Unit: "s", Kind: counter, Help: "Time that calls have waited in the queue."}, one(s.Waited.Seconds())},
+		{metrics.Metric{Name: "purecuda.pool.queue.length", Unit: "{request}", Kind: sum, Help: "Calls that wait."}, one(s.Queued)},
+		{metrics.Metric{Name: "purecuda.pool.queue.capacity", Unit: "{request}", Kind: gauge, Help: "Calls that may wait."}, one(s.QueueLimit)},
+		{metrics.Metric{Name: "purecuda.pool.fallbacks", Unit: "{request}", Kind: counter, Help: "Calls that the CPU or fewer devices did, by reason.", Labels: []string{"reason"}}, by(s.Reasons)},
+	}
+}
+
+func ofDevice(d pool.DeviceStats) []family {
+	return []family{
+		{metrics.Metric{Name: "purecuda.pool.device.requests", Unit: "{request}", Kind: counter, Help: "Work that the device was given.", Labels: device}, one(d.Requests)},
+		{metrics.Metric{Name: "purecuda.pool.device.failures", Unit: "{failure}", Kind: counter, Help: "Work that has failed on the device.", Labels: device}, one(d.Failures)},
+		{metrics.Metric{Name: "purecuda.pool.device.busy_time", Unit: "s", Kind: counter, Help: "Time that work has taken which succeeded, of all streams together.", Labels: device}, one(d.Ran.Seconds())},
+		{metrics.Metric{Name: "purecuda.pool.device.streams", Unit: "{stream}", Kind: sum, Help: "Streams that were made.", Labels: device}, one(d.Streams)},
+		{metrics.Metric{Name: "purecuda.pool.device.streams.busy", Unit: "{stream}", Kind: sum, Help: "Streams that work.", Labels: device}, one(d.Busy)},
+		{metrics.Metric{Name: "purecuda.pool.device.outstanding", Unit: "s", Kind: gauge, Help: "Cost of what the device works on.", Labels: device}, one(d.Outstanding.Seconds())},
+		{metrics.Metric{Name: "purecuda.pool.device.quarantined", Kind: gauge, Help: "1 while the device is quarantined because it has failed.", Labels: device}, one(truth(d.Quarantined))},
+		{metrics.Metric{Name: "purecuda.pool.device.reserved", Unit: "By", Kind: sum, Help: "Memory of the device that requests have reserved, by who has.", Labels: []string{"device", "user"}}, by(d.ReservedBy)},
+		{metrics.Metric{Name: "purecuda.pool.device.reserved.capacity", Unit: "By", Kind: gauge, Help: "Memory of the device that requests may reserve.", Labels: device}, one(d.ReserveLimit)},
+	}
+}
+
+func ofBatcher(s pool.BatcherStats) []family {
+	results := map[string]uint64{"done": s.Done, "failed": s.Failed, "left": s.Left, "refused": s.Refused}
+	return []family{
+		{metrics.Metric{Name: "purecuda.batcher.items", Unit: "{item}", Kind: counter, Help: "Items that were answered, by result: done, failed, left or refused.", Labels: []string{"batcher", "result"}}, by(results)},
+		{metrics.Metric{Name: "purecuda.batcher.queue.length", Unit: "{item}", Kind: sum, Help: "Items that wait for a batch.", Labels: batcher}, one(s.Queued)},
+		{metrics.Metric{Name: "purecuda.batcher.running", Unit: "{batch}", Kind: sum, Help: "Batches that are under way.", Labels: batcher}, one(s.Running)},
+		{metrics.Metric{Name: "purecuda.batcher.batches", Unit: "{batch}", Kind: counter, Help: "Batches that were begun, by their number of items.", Labels: []string{"batcher", "up_to"}}, upTo(s.Sizes, 1)},
+		{metrics.Metric{Name: "purecuda.batcher.delays", Unit: "{item}", Kind: counter, Help: "Items that came into a batch, by the seconds that they had waited for it.", Labels: []string{"batcher", "up_to"}}, upTo(s.Delays, 1e-6)},
+		{metrics.Metric{Name: "purecuda.batcher.delay_time", Unit: "s", Kind: counter, Help: "Time that items have waited for their batch.", Labels: batcher}, one(float64(s.Delays.Sum) * 1e-6)},
+	}
+}
+
+func ofBreakEven(b *pool.BreakEven) []family {
+	var size []sample
+	if known := b.Report(); known != nil {
+		n, _ := known.Size()
+		size = one(n)
+	}
+	return []family{
+		{metrics.Metric{Name: "purecuda.break_even.size", Unit: "{item}", Kind: gauge, Help: "Items from which on the GPUs win; 0 if they never do. None as long as nothing is learned.", Labels: work}, size},
+		{metrics.Metric{Name: "purecuda.break_even.drifted", Kind: gauge, Help: "1 if calls take half or twice the time that was measured.", Labels: work}, one(truth(b.Drifted()))},
+	}
+}
+
+func ofGroup(s isolate.Stats) []family {
+	return []family{
+		{metrics.Metric{Name: "purecuda.isolate.requests", Unit: "{request}", Kind: counter, Help: "Requests that the group has let in.", Labels: group}, one(s.Requests)},
+		{metrics.Metric{Name: "purecuda.isolate.refused", Unit: "{request}", Kind: counter, Help: "Requests that did not find room in the queue.", Labels: group}, one(s.Refused)},
+		{metrics.Metric{Name: "purecuda.isolate.retries", Unit: "{try}", Kind: counter, Help: "Tries after the first one of a request.", Labels: group}, one(s.Retries)},
+		{metrics.Metric{Name: "purecuda.isolate.fallbacks", Unit: "{request}", Kind: counter, Help: "Requests that the CPU began to do.", Labels: group}, one(s.Fallbacks)},
+		{metrics.Metric{Name: "purecuda.isolate.timeouts", Unit: "{try}", Kind: counter, Help: "Tries that a deadline has ended.", Labels: group}, one(s.TimedOut)},
+		{metrics.Metric{Name: "purecuda.isolate.lost_tries", Unit: "{try}", Kind: counter, Help: "Tries that the death of their child has ended.", Labels: group}, one(s.Died)},
+		{metrics.Metric{Name: "purecuda.isolate.queue.length", Unit: "{request}", Kind: sum, Help: "Requests that wait for a child.", Labels: group}, one(s.Queue)},
+		{metrics.Metric{Name: "purecuda.isolate.queue.capacity", Unit: "{request}", Kind: gauge, Help: "Requests that may wait.", Labels: group}, one(s.QueueLimit)},
+	}
+}
+
+func ofChild(d isolate.DeviceStats) []family {
+	return []family{
+		{metrics.Metric{Name: "purecuda.isolate.device.requests", Unit: "{try}", Kind: counter, Help: "Tries that the children of the device were given.", Labels: child}, one(d.Requests)},
+		{metrics.Metric{Name: "purecuda.isolate.device.busy", Unit: "{request}", Kind: sum, Help: "Requests that the child works on.", Labels: child}, one(d.Busy)},
+		{metrics.Metric{Name: "purecuda.isolate.device.starts", Unit: "{process}", Kind: counter, Help: "Child processes that got ready.", Labels: child}, one(d.Starts)},
+		{metrics.Metric{Name: "purecuda.isolate.device.deaths", Unit: "{process}", Kind: counter, Help: "Child processes that died or did not get ready.", Labels: child}, one(d.Deaths)},
+		{metrics.Metric{Name: "purecuda.isolate.device.kills", Unit: "{process}", Kind: counter, Help: "Child processes that were killed because a request did not end.", Labels: child}, one(d.Kills)},
+		{metrics.Metric{Name: "purecuda.isolate.device.ready", Kind: gauge, Help: "1 while a child serves.", Labels: child}, one(truth(d.State == isolate.Ready))},
+		{metrics.Metric{Name: "purecuda.isolate.device.left_out", Kind: gauge, Help: "1 while the device is left out because its children have died too often.", Labels: child}, one(truth(d.State == isolate.LeftOut))},
 	}
 }
 
@@ -197,25 +199,33 @@ func (r *Reader) AddGroup(name string, g Group) {
 func (r *Reader) Read() []metrics.Sample {
 	r = zero.Or(r)
 	byName := map[string][]metrics.Sample{}
-	add := func(name string, value float64, labels ...string) {
-		byName[name] = append(byName[name], metrics.Sample{Name: name, Labels: labels, Value: value})
+	add := func(families []family, labels ...string) {
+		for _, f := range families {
+			for _, v := range f.samples {
+				byName[f.Name] = append(byName[f.Name], metrics.Sample{Name: f.Name, Labels: slices.Concat(labels, v.labels), Value: v.value})
+			}
+		}
 	}
-	addPool(add, r.pool.Stats())
+	s := r.pool.Stats()
+	add(ofPool(s))
+	for _, d := range s.Devices {
+		add(ofDevice(d), strconv.Itoa(d.Device.Ordinal))
+	}
 	r.mu.Lock()
 	batchers, breakEvens, groups := maps.Clone(r.batchers), maps.Clone(r.breakEvens), maps.Clone(r.groups)
 	r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(batchers)) {
-		addBatcher(add, name, batchers[name].Stats())
+		add(ofBatcher(batchers[name].Stats()), name)
 	}
-	for _, work := range slices.Sorted(maps.Keys(breakEvens)) {
-		if known := breakEvens[work].Report(); known != nil {
-			n, _ := known.Size()
-			add(size, float64(n), work)
-		}
-		add(drifted, truth(breakEvens[work].Drifted()), work)
+	for _, name := range slices.Sorted(maps.Keys(breakEvens)) {
+		add(ofBreakEven(breakEvens[name]), name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		addGroup(add, name, groups[name].Stats())
+		s := groups[name].Stats()
+		add(ofGroup(s), name)
+		for _, d := range s.Devices {
+			add(ofChild(d), name, strconv.Itoa(d.Device))
+		}
 	}
 	var samples []metrics.Sample
 	for _, m := range All() {
@@ -224,68 +234,16 @@ func (r *Reader) Read() []metrics.Sample {
 	return samples
 }
 
-func addPool(add func(name string, value float64, labels ...string), s pool.Stats) {
-	add(requests, float64(s.Requests))
-	add(refused, float64(s.Refused))
-	add(retries, float64(s.Retries))
-	add(waits, float64(s.Waits))
-	add(waitTime, s.Waited.Seconds())
-	add(queued, float64(s.Queued))
-	add(queueLimit, float64(s.QueueLimit))
-	for _, reason := range slices.Sorted(maps.Keys(s.Reasons)) {
-		add(reasons, float64(s.Reasons[reason]), string(reason))
+// by are the values of a label, in order.
+func by[K ~string](values map[K]uint64) (all []sample) {
+	for _, label := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, sample{float64(values[label]), []string{string(label)}})
 	}
-	for _, d := range s.Devices {
-		ordinal := strconv.Itoa(d.Device.Ordinal)
-		add(deviceRequests, float64(d.Requests), ordinal)
-		add(deviceFailures, float64(d.Failures), ordinal)
-		add(deviceBusyTime, d.Ran.Seconds(), ordinal)
-		add(deviceStreams, float64(d.Streams), ordinal)
-		add(deviceBusy, float64(d.Busy), ordinal)
-		add(deviceOutstanding, d.Outstanding.Seconds(), ordinal)
-		add(deviceQuarantined, truth(d.Quarantined), ordinal)
-		for _, user := range slices.Sorted(maps.Keys(d.ReservedBy)) {
-			add(deviceReserved, float64(d.ReservedBy[user]), ordinal, user)
-		}
-		add(deviceReservable, float64(d.ReserveLimit), ordinal)
-	}
+	return all
 }
 
-func addBatcher(add func(name string, value float64, labels ...string), name string, s pool.BatcherStats) {
-	add(items, float64(s.Done), name, "done")
-	add(items, float64(s.Failed), name, "failed")
-	add(items, float64(s.Left), name, "left")
-	add(items, float64(s.Refused), name, "refused")
-	add(itemsQueued, float64(s.Queued), name)
-	add(batches, float64(s.Running), name)
-	addHistogram(add, sizes, name, s.Sizes, 1)
-	addHistogram(add, delays, name, s.Delays, 1e-6)
-	add(delayTime, float64(s.Delays.Sum)*1e-6, name)
-}
-
-func addGroup(add func(name string, value float64, labels ...string), name string, s isolate.Stats) {
-	add(groupRequests, float64(s.Requests), name)
-	add(groupRefused, float64(s.Refused), name)
-	add(groupRetries, float64(s.Retries), name)
-	add(groupFallbacks, float64(s.Fallbacks), name)
-	add(groupTimedOut, float64(s.TimedOut), name)
-	add(groupDied, float64(s.Died), name)
-	add(groupQueued, float64(s.Queue), name)
-	add(groupQueueLimit, float64(s.QueueLimit), name)
-	for _, d := range s.Devices {
-		ordinal := strconv.Itoa(d.Device)
-		add(childRequests, float64(d.Requests), name, ordinal)
-		add(childBusy, float64(d.Busy), name, ordinal)
-		add(childStarts, float64(d.Starts), name, ordinal)
-		add(childDeaths, float64(d.Deaths), name, ordinal)
-		add(childKills, float64(d.Kills), name, ordinal)
-		add(childReady, truth(d.State == isolate.Ready), name, ordinal)
-		add(childLeftOut, truth(d.State == isolate.LeftOut), name, ordinal)
-	}
-}
-
-// addHistogram adds the counts of values up to each power of two.
-func addHistogram(add func(name string, value float64, labels ...string), metric, name string, h pool.Histogram, unit float64) {
+// upTo are the counts of values up to each power of two.
+func upTo(h pool.Histogram, unit float64) (all []sample) {
 	var sum uint64
 	for i, n := range h.Counts {
 		sum += n
@@ -293,8 +251,9 @@ func addHistogram(add func(name string, value float64, labels ...string), metric
 		if i < len(h.Counts)-1 {
 			upTo = math.Ldexp(unit, i)
 		}
-		add(metric, float64(sum), name, strconv.FormatFloat(upTo, 'g', 6, 64))
+		all = append(all, sample{float64(sum), []string{strconv.FormatFloat(upTo, 'g', 6, 64)}})
 	}
+	return all
 }
 
 func truth(b bool) float64 {
