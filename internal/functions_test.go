@@ -140,7 +140,6 @@ var functions = map[string]any{
 	"runtime.ParsePolicy":        runtime.ParsePolicy,
 	"runtime.Shape2D":            runtime.Shape2D,
 	"runtime.Probe":              runtime.Probe,
-	"runtime.ProbeOnce":          runtime.ProbeOnce[float32],
 	"runtime.Refresh":            runtime.Refresh,
 	"runtime.LeaseHost":          runtime.LeaseHost[float32],
 	"runtime.RegisterHost":       runtime.RegisterHost[float32],

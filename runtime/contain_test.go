@@ -21,11 +21,7 @@ var errPanic = errors.New("the caller's own trouble")
 func TestPanicsOfTheCallerAreErrors(t *testing.T) {
 	rt, _ := open(t, twoDevices(), runtime.WithBudget(func(runtime.Device) uint64 { panic(errPanic) }))
 
-	_, err := probeWith(bg, rt, "panics", func(*runtime.Backend) error { panic(errPanic) })
-	require.ErrorIs(t, err, errPanic)
-	assert.ErrorContains(t, err, "panics backend: panic: the caller's own trouble")
-
-	err = rt.Preload(bg, func(context.Context, *runtime.Context) (*runtime.Module, error) { panic(errPanic) })
+	err := rt.Preload(bg, func(context.Context, *runtime.Context) (*runtime.Module, error) { panic(errPanic) })
 	require.ErrorIs(t, err, errPanic)
 	assert.ErrorContains(t, err, "preloading device 1: panic: ")
 	err = rt.Preload(bg, func(context.Context, *runtime.Context) (*runtime.Module, error) {

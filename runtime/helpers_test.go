@@ -250,13 +250,3 @@ func inProcess(t *testing.T, environment ...string) bool {
 	require.Contains(t, string(output), "--- PASS: "+t.Name(), "the test did not run in its own process:\n%s", output)
 	return false
 }
-
-// probeWith is ProbeOnce of what has no result.
-func probeWith(ctx context.Context, rt *runtime.Runtime, label string, build func(*runtime.Backend) error) (*runtime.Backend, error) {
-	var once func(*runtime.Backend) (struct{}, error)
-	if build != nil {
-		once = func(b *runtime.Backend) (struct{}, error) { return struct{}{}, build(b) }
-	}
-	_, b, err := runtime.ProbeOnce(ctx, rt, label, once)
-	return b, err
-}

@@ -29,10 +29,6 @@ func assertLost(t *testing.T, rt *runtime.Runtime, cause driver.Result, uses []n
 		{"Probe", func() error { _, err := rt.Probe("new"); return err }},
 		{"Probe of a known label", func() error { _, err := rt.Probe("old"); return err }},
 		{"Context", func() error { _, err := rt.Context(0); return err }},
-		{"ProbeOnce", func() error {
-			_, err := probeWith(bg, rt, "new", func(*runtime.Backend) error { return nil })
-			return err
-		}},
 	})
 	for _, use := range uses {
 		err := use.call()

@@ -1,16 +1,11 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"reflect"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/contain"
-	"github.com/purecuda/purecuda/internal/mark"
 )
 
 // Backend is what one module of a program keeps to use CUDA: the best device that works, its
@@ -169,159 +164,6 @@ func (rt *Runtime) keepBackend(b *Backend) (*Backend, error) {
 	return kept, nil
 }
 
-// ProbeOnce is [Runtime.Probe] followed by the module's own preparation: build makes what the
-// module needs, such as its kernels, and all calls for the label share the result.
-//
-//	saxpy, backend, err := runtime.ProbeOnce(ctx, runtime.Global(), "saxpy", func(b *runtime.Backend) (kernels.Saxpy, error) {
-//		return kernels.Load[kernels.Saxpy](b.Context)
-//	})
-//
-// build runs once for a label, and again after the context was reset or the label got another
-// device. Callers that come meanwhile wait for it, at most until Close, and share what it returns. The end of ctx ends the wait of its
-// caller with ctx's cause. The build goes on, and a later call gets what it has made. It runs on
-// a goroutine of its own. It may ask for other labels, but not in a circle, in which each build would wait for another: that is
-// an error of kind driver.ErrInvalidArgument with the labels. Goroutines that build starts must not ask for its label. Its error is
-// returned with the label before it, and nothing is kept then: the next call builds again. So it
-// is if build panics or ends its goroutine.
-//
-// Use the stream of the backend that is returned, and do not keep it in the result: a stream that
-// was closed is replaced without building again. What build has made in the context ends with it. A result that is replaced, or that
-// nobody gets because the runtime is closed, is closed if it has a method Close() error. The error hook hears of a Close that fails.
-// A label has one type of result; another one is an error of kind driver.ErrInvalidArgument.
-func ProbeOnce[T any](ctx context.Context, rt *Runtime, label string, build func(*Backend) (T, error)) (T, *Backend, error) {
-	var zero T
-	switch {
-	case ctx == nil:
-		return zero, nil, errNoContext("ProbeOnce")
-	case rt == nil:
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "ProbeOnce of %q takes a runtime, and it is nil", label)
-	case build == nil:
-		return zero, nil, noBuild(label)
-	}
-	b, value, err := rt.probeOnce(ctx, label, func(b *Backend) (any, error) {
-		v, err := build(b)
-		return result[T]{v}, err
-	})
-	if err != nil {
-		return zero, nil, err
-	}
-	v, ok := value.(result[T])
-	if !ok {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "%s backend: it was built as %v before, and now %v is asked for",
-			label, reflect.TypeOf(value).Field(0).Type, reflect.TypeFor[T]())
-	}
-	return v.value, b, nil
-}
-
-// result is what a build has made, also where that is a nil interface.
-type result[T any] struct{ value T }
-
-// built is the result of a build, and what it was built for.
-type built struct {
-	context    *Context
-	generation uint64
-	value      any
-}
-
-func (of built) fits(b *Backend) bool {
-	return of.context == b.Context && of.generation == b.generation
-}
-
-// close closes it if it can be closed.
-func (r result[T]) close() error {
-	if c, ok := any(r.value).(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-func (rt *Runtime) probeOnce(ctx context.Context, label string, build func(*Backend) (any, error)) (*Backend, any, error) {
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	b, err := rt.Probe(label)
-	if err != nil {
-		return nil, nil, err
-	}
-	of := rt.builtFor(label)
-	if !of.fits(b) {
-		leave, circle := rt.waitForBuild(label)
-		if circle != nil {
-			return nil, nil, circle
-		}
-		limited, stop := rt.untilClosed(ctx)
-		of, _, err = rt.builds.Do(limited, label, func(context.Context) (built, error) { return rt.build(label, build) })
-		stop()
-		leave()
-		if err != nil {
-			return nil, nil, err
-		}
-		if b, err = rt.Probe(label); err != nil {
-			return nil, nil, err
-		}
-	}
-	if !of.fits(b) {
-		return nil, nil, probeError(label, Fault, &driver.Error{Kind: driver.ErrRefStale, Device: b.Context.device.Ordinal, Detail: "the context was replaced while the backend was built"})
-	}
-	return b, of.value, nil
-}
-
-func (rt *Runtime) builtFor(label string) built {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.built[label]
-}
-
-// build builds for a label, unless that has happened.
-func (rt *Runtime) build(label string, build func(*Backend) (any, error)) (of built, err error) {
-	b, err := rt.Probe(label)
-	if err != nil {
-		return built{}, err
-	}
-	if of := rt.builtFor(label); of.fits(b) {
-		return of, nil
-	}
-	of = built{context: b.Context, generation: b.generation}
-	if of.value, err = rt.contained(label, func() (any, error) { return build(b) }); err != nil {
-		return built{}, probeError(label, Fault, err)
-	}
-	if replaced, ok := rt.keepBuilt(label, of); ok {
-		failed := contain.Hook(func() { rt.report(contain.Do(replaced.close)) })
-		rt.report(failed)
-	}
-	return of, nil
-}
-
-// closable is a result of any type.
-type closable interface{ close() error }
-
-// keepBuilt keeps what was built, and returns what nobody gets any more.
-func (rt *Runtime) keepBuilt(label string, of built) (replaced closable, ok bool) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
-		replaced, ok = of.value.(closable)
-		return replaced, ok
-	}
-	replaced, ok = rt.built[label].value.(closable)
-	rt.built[label] = of
-	return replaced, ok
-}
-
-func noBuild(label string) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "%s backend: the function that builds is nil", label)
-}
-
-// contained calls the build of a label, and makes an error of a panic or of the end of its goroutine.
-func (rt *Runtime) contained(label string, f func() (any, error)) (value any, err error) {
-	number := rt.beginBuild(label)
-	defer rt.endBuild(number)
-	failed := contain.Hook(func() {
-		_ = mark.Do(mark.Build, number, func() error { value, err = f(); return nil })
-	})
-	return value, errors.Join(contain.Sound(err), failed)
-}
-
 func probeError(label string, outcome Outcome, cause error) error {
 	if outcome == Absent {
 		e := driver.Errorf(driver.ErrDriverLibraryUnavailable, "%s backend: no CUDA runtime available", label)
@@ -336,7 +178,7 @@ func probeError(label string, outcome Outcome, cause error) error {
 	switch known.Kind {
 	case driver.ErrRefStale:
 		format = "%s backend: the context is being reset; try again"
-	case driver.ErrInvalidArgument, driver.ErrUnsupported: // of the build function
+	case driver.ErrInvalidArgument, driver.ErrUnsupported: // of an option
 		format = "%s backend"
 	}
 	e := driver.Errorf(known.Kind, format, label)

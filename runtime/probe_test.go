@@ -1,7 +1,6 @@
 package runtime_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
@@ -99,30 +98,34 @@ func TestProbeStreamFails(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestProbeOnceWithoutResult(t *testing.T) {
-	rt, _ := open(t, drivertest.Config{})
-	var built *runtime.Backend
-	b, err := probeWith(bg, rt, "saxpy", func(b *runtime.Backend) error { built = b; return nil })
-	require.NoError(t, err)
-	assert.Same(t, built, b)
+// A device that is lost is no device of the next Probe.
+func TestProbeOnTheNextDevice(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	at := func() int {
+		b, err := rt.Probe("a")
+		require.NoError(t, err)
+		synchronize(t, b.Stream)
+		return b.Device().Ordinal
+	}
+	require.Equal(t, 0, at())
+	gpu.Vanish(0)
+	require.Error(t, works(contextAt(t, rt, 0)))
+	assert.Equal(t, 1, at())
+	gpu.Return(0)
+	require.NoError(t, rt.Refresh())
+	gpu.Vanish(1)
+	require.Error(t, works(contextAt(t, rt, 1)))
+	assert.Equal(t, 0, at())
+}
 
-	plain := errors.New("no room for the tables")
-	_, err = probeWith(bg, rt, "tables", func(*runtime.Backend) error { return plain })
-	assert.ErrorIs(t, err, plain)
-	assert.EqualError(t, err, "tables backend: no room for the tables")
-
-	_, err = probeWith(bg, rt, "newer", func(b *runtime.Backend) error {
-		_, err := b.Context.LoadModule(runtime.Image{Code: []byte(".version 99.9\n.target sm_75\n")})
-		return err
-	})
-	require.ErrorIs(t, err, driver.ErrModuleLoadFailed, "the kind of its cause")
-	assert.ErrorContains(t, err, "ModuleLoadFailed: newer backend: ")
-	assert.ErrorIs(t, err, driver.ResultUnsupportedPTXVersion)
-
-	absent, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice})
-	_, err = probeWith(bg, absent, "saxpy", func(*runtime.Backend) error {
-		assert.Fail(t, "nothing to build on")
-		return nil
-	})
+// Required and absent is a kind of its own, and never the one that leads to the CPU.
+func TestProbeRequiredAndAbsent(t *testing.T) {
+	t.Setenv(runtime.PolicyVariable, "required")
+	rt, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice}, runtime.WithPolicy(runtime.PolicyAuto))
+	_, err := rt.Probe("a")
 	assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
+	assert.NotErrorIs(t, err, driver.ErrRequired)
+	_, err = runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
+	assert.ErrorIs(t, err, driver.ErrRequired)
+	assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
 }

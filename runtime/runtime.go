@@ -60,9 +60,6 @@ type Runtime struct {
 	contexts map[int]*Context
 	failures map[int]error // of the last try to open a context, where there is none
 	backends map[string]*Backend
-	built    map[string]built
-	builds   flight.Group[string, built]
-	building map[uint64]*building        // by the numbers on their stacks
 	opening  flight.Group[int, *Context] // by device
 
 	quarantines []*quarantine   // in the order in which they began
@@ -110,8 +107,6 @@ func newRuntime(options []Option) *Runtime {
 		contexts:  map[int]*Context{},
 		failures:  map[int]error{},
 		backends:  map[string]*Backend{},
-		built:     map[string]built{},
-		building:  map[uint64]*building{},
 		fallbacks: map[string]bool{},
 		workers:   arena.NewWorkers(0),
 		life:      newLifeMutex(),
@@ -510,7 +505,7 @@ func (rt *Runtime) Close() error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.contexts, rt.failures = map[int]*Context{}, map[int]error{}
-	rt.backends, rt.built = map[string]*Backend{}, map[string]built{}
+	rt.backends = map[string]*Backend{}
 	return err
 }
 

@@ -29,20 +29,6 @@ func TestLeaksNameTheProgram(t *testing.T) {
 			defer cancel()
 			return second(c.Compile(ctx, adder))
 		},
-		"build": func() error {
-			_, err := probeWith(bg, rt, "leaves", func(b *runtime.Backend) error {
-				return second(b.Context.LoadModule(runtime.Image{Code: kernelsPTX}))
-			})
-			return err
-		},
-		"build in a build": func() error {
-			_, err := probeWith(bg, rt, "outer", func(*runtime.Backend) error {
-				return second(probeWith(bg, rt, "inner", func(b *runtime.Backend) error {
-					return second(b.Context.CachedModule(runtime.Image{Code: append([]byte("// another\n"), kernelsPTX...)}))
-				}))
-			})
-			return err
-		},
 	} {
 		before := gpu.Leaks()
 		require.NoError(t, leave(), name)

@@ -144,9 +144,6 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Runtime.Refresh", knows, rt.Refresh},
 		{"Runtime.Probe", backend, func() error { return second(rt.Probe("old")) }},
 		{"Runtime.Probe of a new label", makes, func() error { return second(rt.Probe("new")) }},
-		{"Runtime.Probe of a build", makes, func() error {
-			return second(probeWith(bg, rt, "newer", func(*runtime.Backend) error { return nil }))
-		}},
 
 		{"Context.NewStream", makes, func() error { return second(c.NewStream()) }},
 		{"Context.NewStreamWithPriority", makes, func() error { return second(c.NewStreamWithPriority(-1)) }},

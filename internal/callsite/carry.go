@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-
-	"github.com/purecuda/purecuda/internal/mark"
 )
 
 // depth is how many calls of a stack are kept.
@@ -25,7 +23,7 @@ func Carry(f func()) func() {
 	return func() {
 		number := wait(stack)
 		defer leave(number)
-		_ = mark.Do(mark.Caller, number, func() error { f(); return nil })
+		enter(number, f)
 	}
 }
 
@@ -54,7 +52,7 @@ func Callers(skip int, stack []uintptr) int {
 	if n == len(stack) {
 		return n
 	}
-	if number, found := mark.Find(mark.Caller, stack[:n]); found {
+	if number, found := marked(stack[:n]); found {
 		waiting.mu.Lock()
 		defer waiting.mu.Unlock()
 		n += copy(stack[n:], waiting.stacks[number])

@@ -65,9 +65,6 @@ var Doors = []Door{
 	{Name: "Runtime.Probe", Calls: []string{"runtime.Probe", "runtime.Runtime.Probe"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not(noWait, "ctx"), not(noQueue, "bound"),
 		not(noFunction, "panic", "nil-error", "goexit"), not(noData, "empty", "huge", "overlap"))},
-	{Name: "runtime.ProbeOnce", Calls: []string{"runtime.ProbeOnce"}, Test: here, Not: all(
-		not(noFallback, "says-so"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
-		not(noData, "empty", "huge", "overlap"))},
 	{Name: "Kernels.X", Calls: []string{"gpu/launch.Kernels.Launch"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not("The bound is the stream: each has its own queue in the driver.", "bound"), not(noFunction, "panic", "nil-error", "goexit"))},
 	{Name: "XCPU", Calls: []string{"gpu/launch.CPU"}, Test: here, Not: all(

@@ -3,9 +3,7 @@ package promises_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,13 +40,6 @@ var doors = map[string]door{
 				return answer{Err: err}
 			}
 			return answer{Where: pool.OnGPU, Err: f.onStream(ctx, b.Stream)}
-		}
-	}},
-	"runtime.ProbeOnce": {open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
-		return func(ctx context.Context, f functions) answer {
-			v, _, err := runtime.ProbeOnce(ctx, rt, label(), func(b *runtime.Backend) (int, error) { return 7, f.onStream(ctx, b.Stream) })
-			assert.Equal(t, err == nil, v == 7)
-			return answer{Where: pool.OnGPU, Err: err}
 		}
 	}},
 	"Kernels.X": {open: openLaunch, own: launchCells},
@@ -166,11 +157,6 @@ func (f functions) onStream(ctx context.Context, s *runtime.Stream) error {
 	}
 	return f.gpu(ctx, s)
 }
-
-var labels atomic.Int64
-
-// label is one that was not built.
-func label() string { return fmt.Sprint("promises ", labels.Add(1)) }
 
 func reported(r pool.Report, err error) answer {
 	return answer{r.Where, r.Err, err}

@@ -29,7 +29,7 @@ const module = "github.com/purecuda/purecuda/"
 
 // left are the packages that stand for hardware, and this one.
 var left = []string{"driver/drivertest/", "internal/ptx/exec/", "scripts/",
-	"internal/callsite/", "internal/mark/"} // by which the simulated driver says where a call came from
+	"internal/callsite/"} // by which the simulated driver says where a call came from
 
 const image = `.version 6.4
 .target sm_75
