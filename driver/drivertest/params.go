@@ -3,8 +3,8 @@ package drivertest
 import "github.com/purecuda/purecuda/driver"
 
 // Params returns the number of parameters of a function, or of a kernel in the place of
-// one, and false if there is no such function. It is no call of the driver: package
-// bridge asks what a driver knows that is handed parameters without their number.
+// one, and false if there is no such function. It is no call of the driver: it is for
+// who hands a driver parameters as C does, without their number.
 func (of *Driver) Params(h driver.Function) (count int, ok bool) {
 	d := of.simulated
 	d.mu.Lock()
