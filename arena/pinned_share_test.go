@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,15 +24,6 @@ func copierOn(t *testing.T, b *copyBed, p *arena.Pinned, config arena.CopierConf
 		w.Close()
 	})
 	return c
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			require.FailNow(t, "this did not happen: "+what)
-		}
-	}
 }
 
 // waitsOf makes a stream that tells when its work is done, by values or only if it is asked.
