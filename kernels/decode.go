@@ -12,25 +12,22 @@ import (
 )
 
 // Decode is attention of one row of Q for each sequence, over a cache of its keys and values: what a model does for each token that it writes.
-// It reads the cache once for up to four heads that share keys. A line makes one for a type, and it runs on all devices:
+// A line makes one for a type:
 //
 //	//purecuda:instantiate kernels.Decode[gpu.BFloat16]
 //
-// It computes in float32. The order of the sums depends on the shapes and the lengths alone, so the bits are the same in each run, on every
-// device. [DecodeCPU] does it on the CPU. It is safe for concurrent use, each goroutine with a stream and scratch memory of its own.
+// With gpuc -arch sm_80 it runs on tensor cores, and reads the cache once for up to eight heads that share keys. Then infinite values in V give NaN.
+// Without, it runs on all devices, slower and for four heads. Sums are float32. Their order depends on the shapes and the lengths alone, so the bits
+// are the same in each run on one kind of device. [DecodeCPU] does it on the CPU. It is safe for concurrent use, each goroutine with a stream and
+// scratch memory of its own.
 type Decode[T gpu.Half] struct{ primitive }
 
 // Of is called by what gpuc writes.
 func (Decode[T]) Of(k *launch.Kernels, first int) Decode[T] { return Decode[T]{primitive{k, first}} }
 
 //purecuda:kernel block=128 checks=off
-func (Decode[T]) kernelOne(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
-	tiles.Decode(t, 1, s, out, q, keys, values, lengths, results, partials)
-}
-
-//purecuda:kernel block=128 checks=off
-func (Decode[T]) kernelFour(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
-	tiles.Decode(t, 4, s, out, q, keys, values, lengths, results, partials)
+func (Decode[T]) kernelRows(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
+	tiles.Decode(t, s, out, q, keys, values, lengths, results, partials)
 }
 
 //purecuda:kernel checks=off registers=64
@@ -38,22 +35,29 @@ func (Decode[T]) kernelMerge(t *gpu.Thread, s tiles.Decoding, out []T, results [
 	tiles.Merge(t, s, out, results, partials)
 }
 
-// decodeParts divides the rows of a cache, so that there are some 2,048 blocks, or more of 1,024 rows: all multiprocessors have work up to the end.
-// It does not ask the device, so that all have the same order.
-func decodeParts(sequences, capacity int, h Heads) (parts, rows int) {
-	const blocks, most = 2048, 1024
-	each := sequences * h.Keys * ceil(h.Heads/h.Keys, decodeHeads(h))
-	parts = max(1, min(blocks/max(1, each), ceil(capacity, tiles.DecodeRows)), ceil(capacity, most))
-	rows = ceil(ceil(capacity, parts), tiles.DecodeRows) * tiles.DecodeRows
-	return ceil(capacity, rows), rows
+//purecuda:kernel block=128 checks=off arch=sm_80
+func (Decode[T]) kernelWidth64(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
+	tiles.DecodeTensor(t, 64, s, out, q, keys, values, lengths, results, partials)
 }
 
-// decodeHeads is how many heads of Q a block has.
-func decodeHeads(h Heads) int {
-	if h.Heads == h.Keys {
-		return 1
-	}
-	return 4
+//purecuda:kernel block=128 checks=off arch=sm_80
+func (Decode[T]) kernelWidth128(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
+	tiles.DecodeTensor(t, 128, s, out, q, keys, values, lengths, results, partials)
+}
+
+//purecuda:kernel block=64 checks=off arch=sm_80
+func (Decode[T]) kernelWidth256(t *gpu.Thread, s tiles.Decoding, out, q, keys, values []T, lengths []uint32, results []float32, partials []tiles.Partial) {
+	tiles.DecodeTensor(t, 256, s, out, q, keys, values, lengths, results, partials)
+}
+
+// decodeParts divides the rows of a cache, so that there are up to 256 blocks: an H200 is busy with them, and more parts take longer to merge.
+// It does not ask the device, so that all of a kind have the same order, nor which kernel runs, so that Scratch need not.
+func decodeParts(sequences, capacity int, h Heads) (parts, rows int) {
+	const blocks = 256
+	each := sequences * h.Keys * ceil(h.Heads/h.Keys, tiles.DecodeTensorHeads)
+	parts = max(1, min(blocks/max(1, each), ceil(capacity, tiles.DecodeRows)))
+	rows = ceil(ceil(capacity, parts), tiles.DecodeRows) * tiles.DecodeRows
+	return ceil(capacity, rows), rows
 }
 
 // Scratch is how many bytes of scratch so many sequences need, each with room for capacity rows. It is 0 for what Launch refuses.
@@ -105,7 +109,7 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 	if err := launch.Apart("Decode", spans...); err != nil {
 		return err
 	}
-	capacity, n := keys.Rows/q.Rows, decodeHeads(h)
+	capacity := keys.Rows / q.Rows
 	d := tiles.Decoding{Capacity: capacity, Width: h.Width, Heads: h.Heads, Group: h.Heads / h.Keys,
 		PitchQ: q.Pitch, PitchK: keys.Pitch, PitchV: values.Pitch, PitchOut: out.Pitch, Scale: h.Scale * math.Log2E}
 	d.Parts, d.PartRows = decodeParts(q.Rows, capacity, h)
@@ -133,9 +137,17 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 	sliceOf(&args, lengths, false)
 	sliceOf(&args, results, true)
 	sliceOf(&args, partials, true)
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(d.Parts), Y: uint32(h.Keys * ceil(d.Group, n)), Z: uint32(q.Rows)},
-		Block: runtime.Dim3{X: tiles.DecodeThreads}, SharedBytes: uint32(tiles.DecodeShared(n))}
-	if err := k.k.Launch(k.first+n/4, s, shape, args...); err != nil || d.Parts == 1 {
+	kernel, heads, threads, shared := 0, tiles.DecodeHeads, tiles.DecodeThreads, 0
+	if k.k.Has(k.first + 2) {
+		width := 64
+		for kernel = 2; width < h.Width; kernel++ {
+			width *= 2
+		}
+		heads, threads, shared = tiles.DecodeTensorHeads, 32*tiles.DecodeTensorWarps(width), tiles.DecodeTensorShared(width)
+	}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(h.Keys * ceil(d.Group, heads)), Y: uint32(d.Parts), Z: uint32(q.Rows)},
+		Block: runtime.Dim3{X: uint32(threads)}, SharedBytes: uint32(shared)}
+	if err := k.k.Launch(k.first+kernel, s, shape, args...); err != nil || d.Parts == 1 {
 		return err
 	}
 	args = launchArgs{runtime.Struct(&d)}
@@ -143,7 +155,7 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 	sliceOf(&args, results, false)
 	sliceOf(&args, partials, false)
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(h.Heads), Y: uint32(q.Rows)}, Block: runtime.Dim3{X: uint32(tiles.DecodeMergeThreads(d.Parts))}}
-	return k.k.Launch(k.first+2, s, shape, args...)
+	return k.k.Launch(k.first+1, s, shape, args...)
 }
 
 // decodes fills in what is 0, and compares with the matrices.

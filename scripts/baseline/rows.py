@@ -114,7 +114,7 @@ def main():
             rows(torch, count, cols)
             torch.cuda.empty_cache()
         causal(torch, 16, 2048)
-        for sequences, capacity in (64, 4096), (64, 16384), (1, 32768):
+        for sequences, capacity in (64, 4096), (64, 16384), (8, 4096), (1, 32768), (1, 512):
             torch.cuda.empty_cache()
             decode(torch, sequences, capacity)
     return 0

@@ -18,7 +18,7 @@ import (
 // TestTimesOfRowsOnHardware prints what kernels by rows of BFloat16 take, and compares their results with the CPU. scripts/baseline/rows.py has the
 // same of PyTorch.
 func TestTimesOfRowsOnHardware(t *testing.T) {
-	shapes, causal, caches := [][2]int{{8192, 4096}, {16384, 1024}, {4096, 8192}, {64, 4096}}, [3]int{16, 2048, 2048}, [][2]int{{64, 4096}, {64, 16384}, {1, 32768}}
+	shapes, causal, caches := [][2]int{{8192, 4096}, {16384, 1024}, {4096, 8192}, {64, 4096}}, [3]int{16, 2048, 2048}, [][2]int{{64, 4096}, {64, 16384}, {8, 4096}, {1, 32768}, {1, 512}}
 	h := kernels.Heads{Width: 128, Heads: 32, Keys: 8}
 	if !device.Hardware() { // what the hardware runs is tried
 		shapes, causal, caches, h = [][2]int{{3, 1096}}, [3]int{2, 9, 40}, [][2]int{{2, 70}, {1, 300}}, kernels.Heads{Width: 16, Heads: 4, Keys: 1}

@@ -199,6 +199,9 @@ func decoded[T gpu.Half](p *primitivesIn, r *rand.Rand, of string) {
 		h.Width = []int{64, 128, 256}[r.IntN(3)]
 	}
 	sequences, capacity := 1+r.IntN(3), 1+int(math.Exp(r.Float64()*math.Log(300)))
+	if r.IntN(8) == 0 { // so many heads that a part has many rows
+		h.Keys, h.Heads, sequences, capacity = 1, 300+r.IntN(800), 1, 100+r.IntN(500)
+	}
 	what := fmt.Sprint("Decode", of, " ", sequences, " of ", capacity, " ", h)
 	rows, cols, keyCols := sequences*capacity, h.Heads*h.Width, h.Keys*h.Width
 	q, k, v, want := floatsOf[T](r, sequences*cols, 0, 1), floatsOf[T](r, rows*keyCols, 0, 1), floatsOf[T](r, rows*keyCols, 0, 1), make([]T, sequences*cols)
@@ -268,6 +271,20 @@ func TestRowsCampaign(t *testing.T) {
 		p := *all
 		p.t = t
 		rowsCase(&p, rand.New(rand.NewPCG(seed, 11)))
+	})
+}
+
+// TestDecodeCampaign compares decoding on tensor cores with the CPU, by seeds.
+func TestDecodeCampaign(t *testing.T) {
+	all := openLibrary(t, "transformer sm_80")
+	seeds.Each(t, seeds.Count(40, 100, 20), func(t *testing.T, seed uint64) {
+		p, r := *all, rand.New(rand.NewPCG(seed, 12))
+		p.t = t
+		if seed%2 > 0 {
+			decoded[gpu.Float16](&p, r, "Float16")
+		} else {
+			decoded[gpu.BFloat16](&p, r, "BFloat16")
+		}
 	})
 }
 
