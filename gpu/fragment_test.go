@@ -167,6 +167,7 @@ func TestFragmentFaults(t *testing.T) {
 	}{
 		{"the wrong sums", 32, func(t *Thread) { MMA(t, &FragmentC[float64]{}, FragmentA[int8]{}, FragmentB[int8]{}) }, "gpu.MMA: the sums of int8 are int32, not float64"},
 		{"the wrong sums of four warps", 32, func(t *Thread) { WGMMA[int32](t, &[32]int32{}, SharedTile[Float16]{}, nil, false) }, "gpu.WGMMA: the sums of gpu.Float16 are float32, not int32"},
+		{"transposes of bytes", 32, func(t *Thread) { WGMMATurned[int32](t, &[32]int32{}, SharedTile[int8]{}, nil, true, false, false) }, "gpu.WGMMATurned: no device has it for int8, only for elements of 16 bits"},
 		{"four warps and float64", 32, func(t *Thread) { WGMMA[float64](t, &[32]float64{}, SharedTile[float64]{}, nil, false) }, "gpu.WGMMA: no device has it for float64: take gpu.MMA"},
 		{"half a warp", 16, func(t *Thread) { c := c32; MMA(t, &c, FragmentA[Float16]{}, FragmentB[Float16]{}) }, "the warp has 16 lanes, not 32"},
 		{"a lane that has returned", 32, func(t *Thread) {

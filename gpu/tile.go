@@ -164,18 +164,37 @@ type Accumulator[S Sum] interface {
 // nobody writes the tiles, before WGMMAWait. acc lies in registers: each index that the kernel takes of it is a constant.
 // A product of 32 bytes of a row is added as [MMA] does, in sums of the same type.
 func WGMMA[S Sum, A Accumulator[S], T Element](t *Thread, acc *A, a, b SharedTile[T], add bool) {
+	wgmma[S](t, "WGMMA", acc, a, b, false, false, add)
+}
+
+// WGMMATurned is WGMMA for matrices of 16-bit elements that may lie as their transposes. A turned A has 64 rows, of the columns of A. A turned B
+// has 64 for its first 64 rows, and the next 64 rows of the tile for the next. turnedA and turnedB are constants.
+func WGMMATurned[S Sum, A Accumulator[S], T Element](t *Thread, acc *A, a, b SharedTile[T], turnedA, turnedB, add bool) {
+	if elementSize[T]() != 2 {
+		fault("gpu.WGMMATurned: no device has it for %v, only for elements of 16 bits", reflect.TypeFor[T]())
+	}
+	wgmma[S](t, "WGMMATurned", acc, a, b, turnedA, turnedB, add)
+}
+
+func wgmma[S Sum, A Accumulator[S], T Element](t *Thread, op string, acc *A, a, b SharedTile[T], turnedA, turnedB, add bool) {
 	switch want := sumOf[T](); {
 	case want != reflect.TypeFor[S]():
-		fault("gpu.WGMMA: the sums of %v are %v, not %v", reflect.TypeFor[T](), want, reflect.TypeFor[S]())
+		fault("gpu.%s: the sums of %v are %v, not %v", op, reflect.TypeFor[T](), want, reflect.TypeFor[S]())
 	case want == reflect.TypeFor[float64]():
-		fault("gpu.WGMMA: no device has it for float64: take gpu.MMA")
+		fault("gpu.%s: no device has it for float64: take gpu.MMA", op)
 	}
-	a.checked("WGMMA", 64)
-	b.checked("WGMMA", 2*len(sums[S](acc)))
+	a.checked(op, 64)
+	b.checked(op, (2*len(sums[S](acc))+63)/64*64)
+	of := func(m SharedTile[T], turned bool, row, k int) T {
+		if turned {
+			return *m.at(row>>6*64+k, row&63)
+		}
+		return *m.at(row, k)
+	}
 	t.tensors().products.begin(func() {
 		for k := 0; k < tileCols[T](); k += 32 / elementSize[T]() {
-			product(t, sums[S](acc), add || k > 0, func(row, i int) T { return *a.at(t.Warp()&3*16+row, k+i) },
-				func(i, col int) T { return *b.at(col, k+i) })
+			product(t, sums[S](acc), add || k > 0, func(row, i int) T { return of(a, turnedA, t.Warp()&3*16+row, k+i) },
+				func(i, col int) T { return of(b, turnedB, col, k+i) })
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (q *queue) wait(op string, n int) {
 // it: slots go round, and phases with them.
 type Pipeline struct {
 	full, empty []TxBarrier
-	slot        int
+	slot        int32
 	parity      uint32
 }
 
@@ -156,7 +156,7 @@ func NewPipeline(t *Thread, full, empty []TxBarrier, consumers int) Pipeline {
 
 // Produce waits until the next slot is empty, announces bytes, and gives the slot and the barrier for its copies. One thread calls it.
 func (p *Pipeline) Produce(t *Thread, bytes int) (slot int, full *TxBarrier) {
-	slot = p.slot
+	slot = int(p.slot)
 	p.empty[slot].Wait(t, p.parity^1)
 	p.full[slot].Expect(t, bytes)
 	p.next()
@@ -165,7 +165,7 @@ func (p *Pipeline) Produce(t *Thread, bytes int) (slot int, full *TxBarrier) {
 
 // Consume waits until the next slot is full. Every thread that reads it calls it.
 func (p *Pipeline) Consume(t *Thread) (slot int) {
-	slot = p.slot
+	slot = int(p.slot)
 	p.full[slot].Wait(t, p.parity)
 	p.next()
 	return slot
@@ -174,8 +174,14 @@ func (p *Pipeline) Consume(t *Thread) (slot int) {
 // Release gives a slot back. So many threads call it as NewPipeline has consumers.
 func (p *Pipeline) Release(t *Thread, slot int) { p.empty[slot].Arrive(t) }
 
+// Skip leaves the next n slots to other warps, which consume and release them.
+func (p *Pipeline) Skip(n int) {
+	to, slots := p.slot+int32(n), int32(len(p.full))
+	p.slot, p.parity = to%slots, p.parity^uint32(to/slots&1)
+}
+
 func (p *Pipeline) next() {
-	if p.slot++; p.slot == len(p.full) {
+	if p.slot++; p.slot == int32(len(p.full)) {
 		p.slot, p.parity = 0, p.parity^1
 	}
 }

@@ -52,10 +52,10 @@ func (sumOf) Apply(sum, bias float32) float32 { return sum + bias }
 
 // TestHopperTiles holds that a large product takes the widest tiles, and a small one as many as there are multiprocessors.
 func TestHopperTiles(t *testing.T) {
-	for _, c := range []struct{ m, n, width, tiles int }{
-		{8192, 8192, 0, 64 * 32}, {4096, 4096, 0, 32 * 16}, {2048, 2048, 0, 16 * 8}, {1024, 1024, 2, 8 * 16}, {1, 1, 2, 1}, {128, 128 * 132, 1, 132},
+	for _, c := range []struct{ m, n, width, rows, tiles int }{
+		{8192, 8192, 0, 128, 64 * 32}, {4096, 4096, 0, 128, 32 * 16}, {2048, 2048, 0, 128, 16 * 8}, {1024, 1024, 1, 64, 16 * 8}, {512, 512, 2, 64, 8 * 8}, {1, 1, 2, 64, 1}, {128, 128 * 132, 1, 128, 132},
 	} {
-		width, tiles := hopperTiles(0, c.m, c.n, 1, 132)
-		assert.Equal(t, [2]int{c.width, c.tiles}, [2]int{width, tiles}, "%d x %d", c.m, c.n)
+		width, rows, tiles := hopperTiles(0, 2, c.m, c.n, 16, 1, 132)
+		assert.Equal(t, [3]int{c.width, c.rows, c.tiles}, [3]int{width, rows, tiles}, "%d x %d", c.m, c.n)
 	}
 }

@@ -20,7 +20,7 @@ type Matrix[T gpu.Element | gpu.Sum] struct {
 }
 
 // Gemm is the matrix product on tensor cores. It needs compute capability 8.0: [Load] says so. On 9.0 it takes products of four
-// warps and copies of tiles, with a width of tiles by the shape.
+// warps and copies of tiles, with a size of tiles by the shape.
 type Gemm[T gpu.Half] struct{ kernel }
 
 // GemmShape says more of a call of Gemm. The zero value says what a call without it does: one product.
@@ -32,8 +32,8 @@ type GemmShape struct {
 	StrideA, StrideB, StrideC int
 
 	// TransposedA says that A lies in memory as its transpose: a row of the Matrix is a column of A. TransposedB says so of B, and C is then the
-	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in scratch memory. It takes
-	// as long as reading and writing it. The memory of such a Matrix goes on to a multiple of 4 bytes after the last element.
+	// product of A and the Matrix. Compute capability 9.0 multiplies elements of 16 bits as they lie. Else a launch copies such a matrix
+	// to the form that it needs, in scratch memory. It takes as long as reading and writing it. The memory of such a Matrix goes on to a multiple of 4 bytes after the last element.
 	TransposedA, TransposedB bool
 
 	// InParts adds up products of few tiles and many columns in parts, which have blocks of their own. It does so where all C have at most 32 tiles of
@@ -90,7 +90,7 @@ func (g GemmShape) parts(m, n, k, size int) (parts, part int) {
 		return 1, k
 	}
 	parts = min(128/(int(tiles)*g.Batch), k/512, 16)
-	depth := hopper.DepthBytes / size // that of 8.0 is a half
+	depth := 2 * hopper.DepthBytes / size // that of 8.0 is a quarter
 	part = ceil(ceil(k, parts), depth) * depth
 	return ceil(k, part), part
 }
@@ -110,6 +110,22 @@ func (g GemmShape) pairs(m, n, parts int) int {
 
 // unit is what pitches and strides of elements of so many bytes are multiples of.
 func unit(size int) int { return max(8, 16/size) }
+
+// depth is how many columns A has, which may lie as its transpose.
+func (g GemmShape) depth(rows, cols int) int {
+	if g.TransposedA {
+		return rows
+	}
+	return cols
+}
+
+// copied is the shape with those transposes alone that are copied: tensor cores of compute capability 9.0 take 16-bit elements as they lie.
+func (g GemmShape) copied(on90 bool, size int) GemmShape {
+	if on90 && size == 2 {
+		g.TransposedA, g.TransposedB = false, false
+	}
+	return g
+}
 
 // scratch is how many bytes the transposes and the sums of parts take, where elements of A and B have size bytes.
 func (g GemmShape) scratch(m, n, k, size int) int {
@@ -145,22 +161,28 @@ func (g GemmShape) matrices(stride int) int {
 }
 
 // gemmScratch is Scratch of a kernel.
-func gemmScratch[T gpu.Element](m, n, k int, shape GemmShape) int {
+func gemmScratch[T gpu.Element](hopper bool, m, n, k int, shape GemmShape) int {
 	g, err := gemmBatch([]GemmShape{shape})
 	if err != nil || gemmShape(g, m, n, k, k, m, n) != nil || m == 0 || n == 0 {
 		return 0
 	}
-	return g.scratch(m, n, k, int(sizeOf[T]()))
+	size := int(sizeOf[T]())
+	return g.copied(hopper, size).scratch(m, n, k, size)
 }
 
-// Scratch is how many bytes of scratch memory products of A with m rows and k columns, and B with n rows and k columns, need. A matrix that lies
-// as its transpose is seen as A or B. It is 0 where they need none, and for what Launch refuses.
-func (Gemm[T]) Scratch(m, n, k int, shape GemmShape) int { return gemmScratch[T](m, n, k, shape) }
+// Scratch is how many bytes of scratch memory products of A with m rows and depth columns, and B with n rows and as many columns, need.
+// It depends on the device of the kernel. A matrix that lies as its transpose is seen as A or B. It is 0 where they need none, and for what Launch refuses.
+func (k Gemm[T]) Scratch(m, n, depth int, shape GemmShape) int {
+	return gemmScratch[T](k.hopper(), m, n, depth, shape)
+}
+
+// hopper reports whether the kernels for compute capability 9.0 are loaded: three widths, before the transpose and the merge.
+func (k Gemm[T]) hopper() bool { return len(k.more) > 2 }
 
 // newGemmScratch takes the scratch memory of a call.
-func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, a Matrix[T], c Matrix[R]) (*scratch, error) {
-	_, k, _ := turned[T](g.TransposedA, a.Rows, a.Cols)
-	bytes := g.scratch(c.Rows, c.Cols, k, int(sizeOf[T]()))
+func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, hopper bool, a Matrix[T], c Matrix[R]) (*scratch, error) {
+	size := int(sizeOf[T]())
+	bytes := g.copied(hopper, size).scratch(c.Rows, c.Cols, g.depth(a.Rows, a.Cols), size)
 	if bytes == 0 {
 		return &scratch{}, nil
 	}
@@ -180,17 +202,17 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		return nothing(s)
 	}
 	last := len(k.more) - 1
-	space, err := newGemmScratch(s, g, a, c)
+	space, err := newGemmScratch(s, g, k.hopper(), a, c)
 	if err != nil {
 		return err
 	}
 	defer space.close()
-	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last-1].Launch(s, shape, args...) })
+	err = gemmStraight(space, &g, k.hopper(), &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last-1].Launch(s, shape, args...) })
 	if err != nil {
 		return err
 	}
-	return gemmInParts(space, g, last > 1, a, c, func(sums *runtime.Ref[float32]) error {
-		if last == 1 { // compute capability 8.0
+	return gemmInParts(space, g, k.hopper(), a, c, func(sums *runtime.Ref[float32]) error {
+		if !k.hopper() {
 			shape, args, err := gemmArgs(g, a, b, c, sums)
 			if err != nil {
 				return err
@@ -212,7 +234,7 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 // gemmInParts calls product with memory for the sums of parts, and then merge. Where there are no parts, the sums are nil. hopper says that product is
 // for compute capability 9.0.
 func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, hopper bool, a Matrix[T], c Matrix[R], product func(sums *runtime.Ref[float32]) error, merge func(shape runtime.Shape, args ...runtime.Arg) error) error {
-	parts, _ := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
+	parts, _ := g.parts(c.Rows, c.Cols, g.depth(a.Rows, a.Cols), int(sizeOf[T]()))
 	if parts == 1 {
 		return product(nil)
 	}
@@ -237,17 +259,20 @@ func gemmSums(sums *runtime.Ref[float32], per int) []runtime.Arg {
 	return []runtime.Arg{runtime.InOut(sums), runtime.Value(sums.Len() / per)}
 }
 
-// gemmStraight copies matrices that lie as their transposes.
-func gemmStraight[T gpu.Element](space *scratch, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) error {
+// gemmStraight copies matrices that lie as their transposes, where the tensor cores do not take them so.
+func gemmStraight[T gpu.Element](space *scratch, g *GemmShape, hopper bool, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) error {
+	size := int(sizeOf[T]())
+	copied := g.copied(hopper, size)
 	for _, o := range []struct {
-		turned bool
+		copied bool
+		turned *bool
 		of     *Matrix[T]
 		stride *int
-	}{{g.TransposedA, a, &g.StrideA}, {g.TransposedB, b, &g.StrideB}} {
-		if !o.turned {
+	}{{copied.TransposedA, &g.TransposedA, a, &g.StrideA}, {copied.TransposedB, &g.TransposedB, b, &g.StrideB}} {
+		if !o.copied {
 			continue
 		}
-		size := int(sizeOf[T]())
+		*o.turned = false
 		from, count, pitch, side, per := *o.of, g.matrices(*o.stride), ceil(o.of.Rows, unit(size))*unit(size), gemm.Turned(size), 4/size
 		grid := uint64(ceil(from.Rows, side)) * uint64(ceil(from.Cols, side))
 		if grid > maxGrid {
@@ -323,27 +348,35 @@ func gemmOperand[T gpu.Element | gpu.Sum](g GemmShape, name string, m Matrix[T],
 	return g.fits(name, stride, m.Ref.Len()-(m.Rows-1)*m.Pitch-m.Cols-odd)
 }
 
-// gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an
-// estimate of the time of a tile beside that of the widest. With it, the choice for squares of 512 to 8192 was within 1.5 % of the
-// fastest width on an H200.
+// gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded.
 var gemmWidths = []struct {
 	name string
 	cols int
-	cost float64
-}{{"Wide", 256, 1}, {"Middle", 128, 0.54}, {"Narrow", 64, 0.32}}
+}{{"Wide", 256}, {"Middle", 128}, {"Narrow", 64}}
 
-// hopperTiles chooses the width of tiles from the first on: that whose blocks, one for each multiprocessor, have the least to do. It says how many
-// tiles the products have. A part counts as a product.
-func hopperTiles(first, m, n, products, multiprocessors int) (width int, tiles int) {
+// gemmTiles are what tiles have of C. The times were measured on an H200, in microseconds. start is what a block takes beside its steps. step is for 128 bytes of the
+// rows of A and B in its first tile, and more is that in others, where blocks read less of the same. next is from a tile to the next, and least what that and the
+// steps take at least. On other devices their proportions count.
+var gemmTiles = []struct {
+	width, rows                    int
+	start, step, more, next, least float64
+}{
+	{0, 128, 4.3, 0.576, 0.57, 1.6, 2.7}, {0, 64, 3.54, 0.292, 0.345, 0.3, 1.58}, {1, 128, 3.3, 0.288, 0.34, 0.7, 1.37},
+	{1, 64, 3.07, 0.207, 0.22, 0.3, 0.94}, {2, 128, 3.4, 0.197, 0.3, 0, 0.9}, {2, 64, 2.77, 0.145, 0.17, 0.25, 0.76},
+}
+
+// hopperTiles chooses the tiles of the widths from first to last that take the least time, with a block for each multiprocessor. steps is how often a tile takes
+// 128 bytes of rows. It says how many tiles the products have. A part counts as a product.
+func hopperTiles(first, last, m, n, steps, products, multiprocessors int) (width, rows, tiles int) {
 	best := math.Inf(1)
-	for i := first; i < len(gemmWidths); i++ {
-		w := gemmWidths[i]
-		count := ceil(m, hopper.Rows) * ceil(n, w.cols) * products
-		if cost := float64(ceil(count, multiprocessors)) * w.cost; cost < best {
-			best, width, tiles = cost, i, count
+	for _, o := range gemmTiles {
+		count := ceil(m, o.rows) * ceil(n, gemmWidths[o.width].cols) * products
+		turns, steps := float64(ceil(count, multiprocessors)), float64(steps)
+		if time := o.start + steps*o.step + (turns-1)*max(o.least, steps*o.more+o.next); first <= o.width && o.width <= last && time < best {
+			best, width, rows, tiles = time, o.width, o.rows, count
 		}
 	}
-	return width, tiles
+	return width, rows, tiles
 }
 
 // hopperTiled are hopperArgs with C as tiles behind A and B.
@@ -367,26 +400,38 @@ func (m Matrix[T]) tiles(ctx *runtime.Context, batch, stride, box int) (tiles *r
 
 // hopperArgs are the width, at least the first, the shape and the arguments of the kernels for compute capability 9.0: A, B, the size, and the sums of parts.
 func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, first int, g GemmShape, a, b Matrix[T], c Matrix[R], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
-	parts, part := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
+	k := g.depth(a.Rows, a.Cols)
+	parts, part := g.parts(c.Rows, c.Cols, k, int(sizeOf[T]()))
 	for parts > 1 && !hopper.InParts(gemmWidths[first].cols) {
 		first++
 	}
 	m, n := c.Rows, c.Cols
 	if g.transposesC(m, n, parts) {
-		m, n, a, b, g.StrideA, g.StrideB = n, m, b, a, g.StrideB, g.StrideA
+		m, n, a, b, g.StrideA, g.StrideB, g.TransposedA, g.TransposedB = n, m, b, a, g.StrideB, g.StrideA, g.TransposedB, g.TransposedA
 	}
-	processors := max(1, ctx.Device().Multiprocessors)
-	width, count := hopperTiles(first, m, n, g.Batch*parts, processors)
+	processors, last := max(1, ctx.Device().Multiprocessors), len(gemmWidths)-1
+	for (g.TransposedA || g.TransposedB) && !hopper.Turns[T](gemmWidths[last].cols) {
+		last--
+	}
+	width, rows, count := hopperTiles(first, last, m, n, ceil(part*int(sizeOf[T]()), hopper.DepthBytes), g.Batch*parts, processors)
 	if count > maxGrid-processors { // so that no block counts further than int32
 		return 0, shape, nil, invalidArgument("Gemm: %d products of %d x %d elements are %d tiles, at most %d", g.Batch, c.Rows, c.Cols, count, maxGrid-processors)
 	}
 	cols := gemmWidths[width].cols
-	tilesA, nextA, errA := a.tiles(ctx, g.Batch, g.StrideA, hopper.Rows)
-	tilesB, nextB, errB := b.tiles(ctx, g.Batch, g.StrideB, cols)
+	boxA, boxB := min(rows, ceil(m, 8)*8), min(cols, ceil(n, 8)*8) // rows that are not there would take as long
+	stage := (boxA + boxB) * hopper.DepthBytes
+	if g.TransposedA {
+		boxA, stage = hopper.Turn, stage+(rows-boxA)*hopper.DepthBytes
+	}
+	if g.TransposedB {
+		boxB, stage = hopper.Turn, stage+(cols-boxB)*hopper.DepthBytes
+	}
+	tilesA, nextA, errA := a.tiles(ctx, g.Batch, g.StrideA, boxA)
+	tilesB, nextB, errB := b.tiles(ctx, g.Batch, g.StrideB, boxB)
 	if err := cmp.Or(errA, errB); err != nil {
 		return 0, shape, nil, err
 	}
-	size := hopper.Size{M: int32(m), N: int32(n), K: int32(a.Cols), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
+	size := hopper.Size{M: int32(m), N: int32(n), K: int32(k), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), Rows: int32(rows), Turned: hopper.Turned(g.TransposedA, g.TransposedB), Stage: int32(stage), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
 	return width, shape, append([]runtime.Arg{tilesA.In(), tilesB.In(), runtime.Struct(&size)}, gemmSums(sums, 2)...), nil
 }

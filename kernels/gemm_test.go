@@ -409,7 +409,7 @@ func TestGemmInParts(t *testing.T) {
 		require.NoError(t, k.Close())
 	}
 	for _, c := range []struct{ batch, m, n, k, parts, part int }{{1, 128, 128, 2047, 1, 2047}, {1, 1, 1, 2048, 4, 512}, {1, 128, 4096, 1 << 15, 4, 1 << 13}, {33, 1, 1, 4096, 1, 4096},
-		{1, 1, 1, maxGemm, 16, 1 << 27}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 576}} {
+		{1, 1, 1, maxGemm, 16, 1 << 27}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 640}} {
 		parts, part := GemmShape{Batch: c.batch, InParts: true}.parts(c.m, c.n, c.k, 2)
 		assert.Equal(t, [2]int{c.parts, c.part}, [2]int{parts, part}, c)
 	}
@@ -448,7 +448,7 @@ func TestGemmInACapture(t *testing.T) {
 					require.ErrorContains(t, launch(b.Stream, short), "C and scratch overlap")
 					shape.Scratch = upload(t, b.Stream, make([]byte, bytes))
 				} else {
-					require.Equal(t, GemmShape{}, shape)
+					require.False(t, shape.InParts || d.Name != drivertest.H100().Name && (shape.TransposedA || shape.TransposedB))
 				}
 				g, err := b.Stream.Capture(func(s *runtime.Stream) error { return launch(s, shape) })
 				require.NoError(t, err)

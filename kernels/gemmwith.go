@@ -58,8 +58,8 @@ func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []
 }
 
 // Scratch is that of [Gemm.Scratch].
-func (GemmWith[T, F]) Scratch(m, n, k int, shape GemmShape) int {
-	return gemmScratch[T](m, n, k, shape)
+func (k GemmWith[T, F]) Scratch(m, n, depth int, shape GemmShape) int {
+	return gemmScratch[T](k.hopper(), m, n, depth, shape)
 }
 
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
@@ -69,6 +69,9 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		return hopperTiled(k.k.Context(), g, a, b, c, sums)
 	})
 }
+
+// hopper reports whether the kernels of a product for compute capability 9.0 are loaded, behind that for 8.0.
+func (k primitive) hopper() bool { return k.k.Has(k.first + 1) }
 
 // gemmFinished launches kernels with a function on each sum: that for sm_80, or one of three for compute capability 9.0. hopper tells which of
 // those, and its arguments behind the bias.
@@ -93,19 +96,20 @@ func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k p
 		}
 		values[1], values[2] = slice(bias, false)
 	}
-	space, err := newGemmScratch(s, g, a, c)
+	on90 := k.hopper()
+	space, err := newGemmScratch(s, g, on90, a, c)
 	if err != nil {
 		return err
 	}
 	defer space.close()
-	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
+	err = gemmStraight(space, &g, on90, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
 		return k.k.Launch(k.first+4, s, shape, args...)
 	})
 	if err != nil {
 		return err
 	}
-	return gemmInParts(space, g, k.k.Has(k.first+1), a, c, func(sums *runtime.Ref[float32]) error {
-		if !k.k.Has(k.first + 1) {
+	return gemmInParts(space, g, on90, a, c, func(sums *runtime.Ref[float32]) error {
+		if !on90 {
 			shape, args, err := gemmArgs(g, a, b, c, sums)
 			if err != nil {
 				return err
@@ -192,8 +196,8 @@ func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums [
 }
 
 // Scratch is that of [Gemm.Scratch].
-func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
-	return gemmScratch[T](m, n, k, shape)
+func (k GemmTo[T, S, R, F]) Scratch(m, n, depth int, shape GemmShape) int {
+	return gemmScratch[T](k.hopper(), m, n, depth, shape)
 }
 
 // Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where the

@@ -78,7 +78,7 @@ func NewTiles[T any](c *Context, r *Ref[T], shape TilesShape) (*Tiles, error) {
 	tiles := driver.TensorTiles{
 		Type: kind, Base: at,
 		Dims: []uint64{uint64(shape.Cols), uint64(shape.Rows), uint64(matrices)}, Strides: []uint64{uint64(shape.Pitch) * uint64(size), uint64(stride) * uint64(size)},
-		Box: []uint32{uint32(box), uint32(shape.Box), 1}, ElementStrides: []uint32{1, 1, 1}, L2Promotion: driver.TensorL2Bytes256,
+		Box: []uint32{uint32(box), uint32(shape.Box), 1}, ElementStrides: []uint32{1, 1, 1}, L2Promotion: driver.TensorL2Bytes128,
 	}
 	if shape.BoxCols == 0 {
 		tiles.Swizzle = driver.TensorSwizzle128B

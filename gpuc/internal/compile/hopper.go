@@ -62,7 +62,7 @@ func (k *kctx) sharedTile(in *ssa.Call, name string, v val) *ptr {
 // only90 are the functions that sm_90a has, and the first target of each.
 var only90 = map[string]Target{
 	"FenceTxBarriers": {Arch: 90}, "CopyTile": {Arch: 90}, "StoreTile": {Arch: 90}, "StoreWait": {Arch: 90}, "FenceShared": {Arch: 90}, "StoreMatrix": {Arch: 90}, "FragmentOf": {Arch: 90},
-	"WGMMA": {90, true}, "WGMMARows": {90, true}, "WGMMAFence": {90, true}, "WGMMACommit": {90, true}, "WGMMAWait": {90, true},
+	"WGMMA": {90, true}, "WGMMATurned": {90, true}, "WGMMARows": {90, true}, "WGMMAFence": {90, true}, "WGMMACommit": {90, true}, "WGMMAWait": {90, true},
 	"MoreRegisters": {90, true}, "FewerRegisters": {90, true},
 }
 
@@ -98,7 +98,7 @@ func (k *kctx) hopper(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 		do("stmatrix.sync.aligned.m8n8.x4.shared.b16", k.memOperand(k.in(in, name, a[1], spShared)), k.braces(words))
 	case "FragmentOf":
 		return val{k: kAgg, e: []val{{k: kAgg, e: k.rounded(in, name, fn, a[0], a[1])}}}, true
-	case "WGMMA", "WGMMARows":
+	case "WGMMA", "WGMMATurned", "WGMMARows":
 		k.wgmma(in, name, fn, a)
 	case "WGMMAFence":
 		do("wgmma.fence.sync.aligned")
@@ -143,16 +143,16 @@ func (k *kctx) rounded(in *ssa.Call, name string, fn *ssa.Function, acc0, col va
 	return words
 }
 
-// wgmma is gpu.WGMMA and gpu.WGMMARows. The accumulators are changed in place: nothing may copy them while the product goes on.
+// wgmma is gpu.WGMMA and its brothers. The accumulators are changed in place: nothing may copy them while the product goes on.
 func (k *kctx) wgmma(in *ssa.Call, name string, fn *ssa.Function, a []val) {
 	of, n := tensorName(fn, len(fn.TypeArgs())-1), fn.TypeArgs()[1].Underlying().(*types.Array).Len()
 	if name == "WGMMARows" {
 		of = tensorName(fn, 0)
 	} else if sum := tensorName(fn, 0); tensorTypes[of].sum != sum {
-		k.fail(in.Pos(), "gpu.WGMMA: the sums of %s are %s, not %s", of, tensorTypes[of].sum, sum)
+		k.fail(in.Pos(), "gpu.%s: the sums of %s are %s, not %s", name, of, tensorTypes[of].sum, sum)
 	}
 	if of == "float64" {
-		k.fail(in.Pos(), "gpu.WGMMA: no device has it for float64: take gpu.MMA")
+		k.fail(in.Pos(), "gpu.%s: no device has it for float64: take gpu.MMA", name)
 	}
 	acc, ok := k.cellsAt(a[1].p, n, 4)
 	if !ok {
@@ -187,13 +187,28 @@ func (k *kctx) wgmma(in *ssa.Call, name string, fn *ssa.Function, a []val) {
 		one(a[6], k.braces(flat(a[2], nil)), k.descriptor(&b, int64(a[5].c)*128/16), "1", "1", "1")
 		return
 	}
+	add, nexts, offs := a[len(a)-1], [2]int64{1, 1}, [2]int64{32, 32} // of a step
+	if name == "WGMMATurned" {
+		if depth != 16 {
+			k.fail(in.Pos(), "gpu.WGMMATurned: no device has it for %s, only for elements of 16 bits", of)
+		}
+		for i := range nexts {
+			if k.literal(in, name, a[4+i], 0, 1) == "1" {
+				nexts[i], offs[i], signs[2+i] = 64*128/16, 16*128, "1"
+			}
+		}
+	}
 	for step := range int64(4) {
-		x, y, add := *k.sharedTile(in, name, a[2]), *k.sharedTile(in, name, a[3]), a[4]
-		x.off, y.off = x.off+32*step, y.off+32*step
+		var at [2]string
+		for i := range at {
+			p := *k.sharedTile(in, name, a[2+i])
+			p.off += offs[i] * step
+			at[i] = k.descriptor(&p, nexts[i])
+		}
 		if step > 0 {
 			add = cst(kPred, 1)
 		}
-		one(add, append([]string{k.descriptor(&x, 1), k.descriptor(&y, 1)}, signs...)...)
+		one(add, append(at[:], signs...)...)
 	}
 }
 

@@ -178,8 +178,9 @@ func TestHopperErrors(t *testing.T) {
 		"gpu.WGMMAWait(t, len(x))":          "the number that gpu.WGMMAWait takes is a constant, 0 to 7",
 		"gpu.StoreWait(t, -1)":              "the number that gpu.StoreWait takes is a constant, 0 to 63",
 		"var b gpu.TxBarrier; b.Init(t, 1)": "a gpu.TxBarrier lies in shared memory",
-		tile + "var acc [32]float32; gpu.WGMMA[float32](t, &acc, tile, tile, false); x[0] = acc[len(x)]": "acc of gpu.WGMMA has to be a variable in registers",
-		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                           "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
+		tile + "var acc [32]float32; gpu.WGMMATurned[float32](t, &acc, tile, tile, len(x) > 1, false, false)": "gpu.WGMMATurned",
+		tile + "var acc [32]float32; gpu.WGMMA[float32](t, &acc, tile, tile, false); x[0] = acc[len(x)]":      "acc of gpu.WGMMA has to be a variable in registers",
+		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                                "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
 	} {
 		p, err := load(t, "//purecuda:kernel block=128\nfunc K(t *gpu.Thread, x []float32, y []gpu.Uint4) { "+strings.ReplaceAll(source, ";", "\n")+" }\n")
 		require.NoError(t, err, source)

@@ -119,6 +119,7 @@ func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
 	if IsTiles(t) { // a tensor map stays where it is: its address is what counts
 		v := k.pure("cvta.param.u64", k64, k.pure("mov.b64", k64, name).r)
 		v.param = name
+		k.emit("prefetch.tensormap", nil, "["+v.r+"]").side = true // the first copy need not wait for it
 		return v
 	}
 	if b, ok := t.Underlying().(*types.Basic); ok && b.Kind() == types.Uintptr {

@@ -89,7 +89,8 @@ type wgmma struct {
 	a, b   mmaElem
 	sat    bool
 	inRegs bool // A
-	rows   bool // B is not transposed: its rows lie in memory one after another
+	// The rows of what is multiplied lie in memory one after another: 16 of A or of B, where they are not transposed.
+	rowsA, rowsB bool
 }
 
 func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
@@ -110,8 +111,14 @@ func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 	if p.inRegs && p.a.bits != 16 {
 		return x.unsupported("A in registers")
 	}
-	if p.rows = p.a.bits == 16 && o[len(o)-1].Bits == 1; p.rows {
-		flags[len(flags)-1] = 1
+	if p.a.bits == 16 && len(o) == 4+len(flags) {
+		last := len(flags) - 1
+		if p.rowsB = o[4+last].Bits == 1; p.rowsB {
+			flags[last] = 1
+		}
+		if p.rowsA = !p.inRegs && o[3+last].Bits == 1; p.rowsA {
+			flags[last-1] = 1
+		}
 	}
 	if len(o) != 4+len(flags) {
 		return x.invalid("%d operands, want %d", len(o), 4+len(flags))
@@ -166,10 +173,15 @@ func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 	base := w.groups[w.cur].base
 	w.products = append(w.products, later{group: w.productGroup, f: func() {
 		rows, cols := a, [][32]float64(nil)
-		if !p.inRegs {
+		switch {
+		case p.rowsA:
+			if rows = w.tileOfRows(in, from, 64, p.a); rows != nil {
+				rows = rows[w.id&3*16:]
+			}
+		case !p.inRegs:
 			rows = w.tile(in, from, w.id&3*16, 16, p.a)
 		}
-		if p.rows {
+		if p.rowsB {
 			cols = w.tileOfRows(in, b, p.n, p.b)
 		} else {
 			cols = w.tile(in, b, 0, p.n, p.b)

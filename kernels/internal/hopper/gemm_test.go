@@ -37,7 +37,11 @@ func TestProducts(t *testing.T) {
 		for _, of := range []Size{{M: 1, N: 1, K: 1, Batch: 1, Part: 1}, {M: 70, N: 37, K: 145, Batch: 3, A: 1, Part: 145}, {M: 129, N: 70, K: 330, Batch: 1, Part: 330},
 			{M: 70, N: 75, K: 330, Batch: 2, B: 1, Part: 128}} {
 			if int(of.Part) == int(of.K) || InParts(c.cols) {
-				t.Run(fmt.Sprint(c.name, of), func(t *testing.T) { compare(t, b, k, c.cols, of, c.cpu) })
+				for of.Rows = Rows / 2; of.Rows <= Rows; of.Rows *= 2 {
+					for of.Turned = 0; of.Turned == 0 || Turns[gpu.BFloat16](c.cols) && of.Turned < 4; of.Turned++ {
+						t.Run(fmt.Sprint(c.name, of), func(t *testing.T) { compare(t, b, k, c.cols, of, c.cpu) })
+					}
+				}
 			}
 		}
 	}
@@ -60,8 +64,24 @@ func compare(t *testing.T, b *runtime.Backend, kernel *runtime.Kernel, cols int,
 		require.NoError(t, err)
 		return gpu.Tiles[gpu.BFloat16]{Data: v, Rows: rows, Cols: cols, Pitch: pitch, Box: box, Matrices: matrices, Stride: stride}, tiles, ref
 	}
-	x, dx, rx := matrix(m, k, Rows, of.A)
-	y, dy, ry := matrix(n, k, cols, of.B)
+	of.Stage = 0
+	operand := func(rows, tile int, next int32, turned bool) (gpu.Tiles[gpu.BFloat16], *runtime.Tiles, *runtime.Ref[gpu.BFloat16]) {
+		if turned {
+			of.Stage += int32(tile * DepthBytes)
+			return matrix(k, rows, Turn, next)
+		}
+		box := min(tile, (rows+7)/8*8)
+		of.Stage += int32(box * DepthBytes)
+		return matrix(rows, k, box, next)
+	}
+	x, dx, rx := operand(m, int(of.Rows), of.A, of.Turned&turnedA != 0)
+	y, dy, ry := operand(n, cols, of.B, of.Turned&turnedB != 0)
+	number := func(m gpu.Tiles[gpu.BFloat16], product, row, e int, turned bool) float64 {
+		if turned {
+			row, e = e, row
+		}
+		return float64(m.Data[product*m.Stride+row*m.Pitch+e].Float32())
+	}
 	z, dz, rz := matrix(m, n, StoreRows, 1)
 	shape := runtime.Shape{Grid: runtime.Dim3{X: 2}, Block: runtime.Dim3{X: Threads}, SharedBytes: uint32(SharedBytes(cols))}
 	parts := (k + int(of.Part) - 1) / int(of.Part)
@@ -82,7 +102,7 @@ func compare(t *testing.T, b *runtime.Backend, kernel *runtime.Kernel, cols int,
 	for i := range int(of.Batch) * m * n {
 		product, i, j, sum, result := i/(m*n), i/n%m, i%n, 0.0, 0.0
 		for e := range k {
-			sum += float64(x.Data[product*int(of.A)*x.Stride+i*x.Pitch+e].Float32()) * float64(y.Data[product*int(of.B)*y.Stride+j*y.Pitch+e].Float32())
+			sum += number(x, product*int(of.A), i, e, of.Turned&turnedA != 0) * number(y, product*int(of.B), j, e, of.Turned&turnedB != 0)
 		}
 		if parts == 1 {
 			result = float64(got[product*z.Stride+i*z.Pitch+j].Float32())

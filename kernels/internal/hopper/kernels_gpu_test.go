@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"735b83d6df4bffb6 ProductWideBFloat16 ProductWide Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
-		"00a81dc4b457fe5a ProductMiddleBFloat16 ProductMiddle Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
-		"2a131aef1002ebf4 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places Rows stages ceil depth load places.at places.steps accumulate InParts store Size.sums",
+		"264a4bccba133c77 ProductWideBFloat16 ProductWide Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"69d14436452c5803 ProductMiddleBFloat16 ProductMiddle Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"6a2e4bafa9dea606 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
 	)
 }
