@@ -114,7 +114,7 @@ func BenchmarkHardwareKernels(b *testing.B) {
 	defer k.Close()
 	const calls = 8
 	for _, g := range []gemmShape{
-		{512, 512, 512, kernels.GemmShape{}}, {1024, 1024, 1024, kernels.GemmShape{}}, {2048, 2048, 2048, kernels.GemmShape{}}, {4096, 4096, 4096, kernels.GemmShape{}},
+		{512, 512, 512, kernels.GemmShape{}}, {1024, 1024, 1024, kernels.GemmShape{}}, {2048, 2048, 2048, kernels.GemmShape{}}, {4096, 4096, 4096, kernels.GemmShape{}}, {8192, 8192, 8192, kernels.GemmShape{}},
 		{512, 512, 512, kernels.GemmShape{Batch: 64}}, {128, 128, 128, kernels.GemmShape{Batch: 512}}, {2048, 2048, 128, kernels.GemmShape{Batch: 32}}, {2048, 128, 2048, kernels.GemmShape{Batch: 32, TransposedB: true}},
 		{4096, 4096, 4096, kernels.GemmShape{TransposedA: true}}, {4096, 4096, 4096, kernels.GemmShape{TransposedB: true}}, {4096, 4096, 4096, kernels.GemmShape{TransposedA: true, TransposedB: true}},
 		{16, 4096, 4096, kernels.GemmShape{}}, {16, 4096, 4096, kernels.GemmShape{InParts: true}}, {128, 512, 16384, kernels.GemmShape{}}, {128, 512, 16384, kernels.GemmShape{InParts: true}},
