@@ -12,6 +12,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -108,6 +109,38 @@ func TestHardwareGemmBesideCPU(t *testing.T) {
 	} {
 		exactProduct(t, b, k, c.m, c.n, c.k, c.g)
 	}
+}
+
+// TestHardwareGemmOfRandomShapes has all sizes of tiles, matrices that lie as their transposes, batches and parts.
+func TestHardwareGemmOfRandomShapes(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithDriver(hardware.Open(t)))
+	require.NoError(t, err)
+	defer rt.Close()
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	brain, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	if errors.Is(err, driver.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	defer brain.Close()
+	half, err := Load[Gemm[gpu.Float16]](b.Context)
+	require.NoError(t, err)
+	defer half.Close()
+	seeds.Each(t, seeds.Count(100, 1000, 20), func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 34))
+		size := func(bits int) int { return 1 + r.IntN(1<<(1+r.IntN(bits))) }
+		g := GemmShape{Batch: size(3), TransposedA: r.IntN(2) == 0, TransposedB: r.IntN(2) == 0, InParts: r.IntN(2) == 0}
+		m, n, depth := size(11), size(11), size(12)
+		for m*n*depth*g.Batch > 1<<28 { // the CPU computes it too
+			m, n, g.Batch = (m+1)/2, (n+1)/2, 1
+		}
+		if r.IntN(2) == 0 {
+			exactProduct(t, b, brain, m, n, depth, g)
+		} else {
+			exactProduct(t, b, half, m, n, depth, g)
+		}
+	})
 }
 
 // TestGemmBesideCPU has smaller ones on the simulated driver.

@@ -22,9 +22,9 @@ func attentionRows(width, high int) int {
 	return width/64*(Rows+attentionSlots*high) + consumers*2*StoreRows
 }
 
-// AttentionBytes is the dynamic shared memory of a block: Q, tiles of K and V, tiles to store, and barriers.
+// AttentionBytes is the dynamic shared memory of a block: Q, tiles of K and V, tiles to store, and barriers of slots, of Q and of teams.
 func AttentionBytes(width int) int {
-	return attentionRows(width, AttentionKeys(width))*128 + (2*attentionSlots+1)*8
+	return attentionRows(width, AttentionKeys(width))*128 + (2*attentionSlots+3)*8
 }
 
 // Attend computes softmax(scale * Q * transposed K) * V for heads of width columns, that lie beside each other. O is the accumulator of the
@@ -38,11 +38,15 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 	slots := room[chunks*Rows:]
 	bars := gpu.DynamicShared[gpu.TxBarrier](t)[attentionRows(width, high)*16:]
 	first := &bars[2*attentionSlots] // of Q
+	turns := bars[2*attentionSlots+1:]
 	if t.Rank() == 0 {
 		first.Init(t, 1)
+		turns[0].Init(t, consumers/2)
+		turns[1].Init(t, consumers/2)
 	}
 	line := gpu.NewPipeline(t, bars[:attentionSlots], bars[attentionSlots:2*attentionSlots], consumers)
-	head, row0 := int32(t.BlockY()), int32(t.BlockX()*Rows)
+	// The last rows come first: where causal is set, they take longest.
+	head, row0 := int32(t.BlockY()), int32((t.GridDimX()-1-t.BlockX())*Rows)
 	seen := keys - rows // how many more rows of K than its number a row of Q sees
 	tiles := (keys + int32(high) - 1) / int32(high)
 	if causal {
@@ -77,6 +81,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 	var p [8]gpu.FragmentA[T]
 	most, sum := [2]float32{-1e30, -1e30}, [2]float32{} // of rows row and row+8
 	first.Wait(t, 0)
+	mine, its, parity := turns[warp/4:], turns[1-warp/4:], uint32(1-warp/4) // the first team need not wait at first
 	slot := line.Consume(t)
 	gpu.WGMMAFence(t)
 	scores(t, &s, ours, slots[slot*size:], chunks, high)
@@ -93,6 +98,10 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 	for i := int32(1); i < tiles; i++ { // the scores of this tile, and beside them the values of the one before
 		slot := line.Consume(t)
 		before := line.Consume(t)
+		if width < 256 { // teams multiply in turns, and one makes powers meanwhile; with 256 columns that takes less than the products
+			mine[0].Wait(t, parity)
+			parity ^= 1
+		}
 		gpu.WGMMAFence(t)
 		scores(t, &s, ours, slots[slot*size:], chunks, high)
 		gpu.WGMMACommit(t)
@@ -101,6 +110,9 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 		}
 		gpu.WGMMACommit(t)
 		gpu.WGMMAWait(t, 1)
+		if width < 256 && lane == 0 {
+			its[0].Arrive(t)
+		}
 		if lane == 0 {
 			line.Release(t, slot)
 		}
