@@ -16,7 +16,7 @@ import (
 //
 //	//purecuda:instantiate kernels.Decode[gpu.BFloat16]
 //
-// With gpuc -arch sm_80 it runs on tensor cores, and reads the cache once for up to eight heads that share keys. Then infinite values in V give NaN.
+// With gpuc -arch sm_80 it runs on tensor cores, and reads the cache once for up to eight heads that share keys. Then infinite values in V give NaN. In K they do where the width is none of 64, 128 and 256.
 // Without, it runs on all devices, slower and for four heads. Sums are float32. Their order depends on the shapes and the lengths alone, so the bits
 // are the same in each run on one kind of device. [DecodeCPU] does it on the CPU. It is safe for concurrent use, each goroutine with a stream and
 // scratch memory of its own.

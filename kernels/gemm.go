@@ -201,6 +201,9 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	} else if empty {
 		return nothing(s)
 	}
+	if k.k == nil {
+		return invalidArgument("Gemm: the kernels are nil: load them")
+	}
 	last := len(k.more) - 1
 	space, err := newGemmScratch(s, g, k.hopper(), a, c)
 	if err != nil {
@@ -339,6 +342,9 @@ func gemmChecked[T gpu.Element, R gpu.Element | gpu.Sum](a, b Matrix[T], c Matri
 
 // gemmOperand looks at a matrix of a call, of which so many odd elements after the last are touched.
 func gemmOperand[T gpu.Element | gpu.Sum](g GemmShape, name string, m Matrix[T], stride, odd int) error {
+	if m.Pitch > math.MaxInt32 {
+		return invalidArgument("Gemm: the pitch of %s is %d, want %d at most", name, m.Pitch, math.MaxInt32)
+	}
 	if err := m.check("Gemm", name, odd); err != nil {
 		return err
 	}

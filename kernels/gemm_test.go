@@ -137,7 +137,8 @@ func TestGemmRefuses(t *testing.T) {
 		{m(ref, 16, 16, 12), good, m(other, 16, 16, 16), "the pitch of A is 12"},
 		{good, m(ref, 16, 16, 8), m(other, 16, 16, 16), "the pitch of B is 8"},
 		{good, good, m(other, 16, 16, 1024), "C has 1024 elements, too few for 16 rows of 16 with a pitch of 1024"},
-		{m(ref, 17, 16, math.MaxInt&^15), good, m(other, 17, 16, 16), "A has 1024 elements, too few for 17 rows of 16"},    // more than an int holds
+		{m(ref, 17, 16, math.MaxInt32&^15), good, m(other, 17, 16, 16), "A has 1024 elements, too few for 17 rows of 16"},
+		{good, good, m(other, 16, 16, 1<<32), "the pitch of C is 4294967296, want 2147483647 at most"},                     // kernels count in 32 bits
 		{m(ref, 1, 16, 16), m(ref, 6, 16, 16), m(other.Slice(0, 7), 1, 6, 8), "C has 7 elements, too few for 1 rows of 8"}, // which are stored together
 		{good, good, good, "overlap"},
 		{m(ref.Slice(1, 1000), 16, 16, 16), good, m(other, 16, 16, 16), "want a multiple of 16"},
@@ -488,5 +489,22 @@ func TestGemmScratch(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, k.Scratch(c.m, c.n, c.k, c.shape), c)
 		assert.Equal(t, c.want, GemmWith[gpu.BFloat16, relu]{}.Scratch(c.m, c.n, c.k, c.shape), c)
+	}
+}
+
+// TestGemmThatNobodyLoaded looks that it returns an error from each call.
+func TestGemmThatNobodyLoaded(t *testing.T) {
+	b := gemmDevice(t, drivertest.H100())
+	m := func() Matrix[gpu.Float16] {
+		return Matrix[gpu.Float16]{upload(t, b.Stream, make([]gpu.Float16, 16*2048)), 8, 2048, 2048}
+	}
+	x, y := m(), m()
+	c := Matrix[gpu.Float16]{upload(t, b.Stream, make([]gpu.Float16, 64)), 8, 8, 8}
+	sq := func(x Matrix[gpu.Float16]) Matrix[gpu.Float16] { x.Cols = 8; return x }
+	for _, g := range []GemmShape{{}, {InParts: true}} {
+		assert.NotPanics(t, func() { assert.Error(t, Gemm[gpu.Float16]{}.Launch(b.Stream, x, y, c, g)) }, g)
+	}
+	for _, g := range []GemmShape{{TransposedA: true}, {TransposedB: true}} {
+		assert.NotPanics(t, func() { assert.Error(t, Gemm[gpu.Float16]{}.Launch(b.Stream, sq(x), sq(y), c, g)) }, g)
 	}
 }

@@ -193,7 +193,10 @@ func (k *kctx) wgmma(in *ssa.Call, name string, fn *ssa.Function, a []val) {
 			k.fail(in.Pos(), "gpu.WGMMATurned: no device has it for %s, only for elements of 16 bits", of)
 		}
 		for i := range nexts {
-			if k.literal(in, name, a[4+i], 0, 1) == "1" {
+			if !a[4+i].isC {
+				k.fail(in.Pos(), "turnedA and turnedB of gpu.WGMMATurned are constants")
+			}
+			if a[4+i].c != 0 {
 				nexts[i], offs[i], signs[2+i] = 64*128/16, 16*128, "1"
 			}
 		}

@@ -171,6 +171,18 @@ func TestTxBarrierDeadlock(t *testing.T) {
 	assert.ErrorContains(t, gpu.Run(shape, func(t *gpu.Thread) { hopper.Deadlock(t, x) }), "64 threads of the block wait for a TxBarrier")
 }
 
+// TestTilesOfOldTargets looks that a kernel may have tiles that it does not use for a target without tensor maps.
+func TestTilesOfOldTargets(t *testing.T) {
+	p, err := load(t, "//purecuda:kernel block=128\nfunc K(t *gpu.Thread, m gpu.Tiles[gpu.Float16], x []float32) {\n\tx[0] = 1\n}\n")
+	require.NoError(t, err)
+	for _, arch := range []int{75, 80, 90} {
+		m, err := p.Compile(compile.Options{Arch: arch, Checks: compile.ChecksOff})
+		require.NoError(t, err)
+		assert.Equal(t, arch == 90, strings.Contains(string(m.PTX), "prefetch.tensormap"), arch)
+		assert.Equal(t, arch == 90, strings.Contains(string(m.PTX), ".version 8.0"), arch)
+	}
+}
+
 func TestHopperErrors(t *testing.T) {
 	const tile = "tile := gpu.DynamicShared[gpu.TileRow[gpu.Float16]](t); "
 	for source, want := range map[string]string{
@@ -178,7 +190,7 @@ func TestHopperErrors(t *testing.T) {
 		"gpu.WGMMAWait(t, len(x))":          "the number that gpu.WGMMAWait takes is a constant, 0 to 7",
 		"gpu.StoreWait(t, -1)":              "the number that gpu.StoreWait takes is a constant, 0 to 63",
 		"var b gpu.TxBarrier; b.Init(t, 1)": "a gpu.TxBarrier lies in shared memory",
-		tile + "var acc [32]float32; gpu.WGMMATurned[float32](t, &acc, tile, tile, len(x) > 1, false, false)": "gpu.WGMMATurned",
+		tile + "var acc [32]float32; gpu.WGMMATurned[float32](t, &acc, tile, tile, len(x) > 1, false, false)": "turnedA and turnedB of gpu.WGMMATurned are constants",
 		tile + "var acc [32]float32; gpu.WGMMA[float32](t, &acc, tile, tile, false); x[0] = acc[len(x)]":      "acc of gpu.WGMMA has to be a variable in registers",
 		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                                "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
 	} {

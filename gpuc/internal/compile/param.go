@@ -119,7 +119,10 @@ func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
 	if IsTiles(t) { // a tensor map stays where it is: its address is what counts
 		v := k.pure("cvta.param.u64", k64, k.pure("mov.b64", k64, name).r)
 		v.param = name
-		k.emit("prefetch.tensormap", nil, "["+v.r+"]").side = true // the first copy need not wait for it
+		if k.o.Arch >= 90 { // the first copy need not wait for it
+			k.funcs.version = max(k.funcs.version, "8.0")
+			k.emit("prefetch.tensormap", nil, "["+v.r+"]").side = true
+		}
 		return v
 	}
 	if b, ok := t.Underlying().(*types.Basic); ok && b.Kind() == types.Uintptr {

@@ -130,8 +130,10 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 			continue
 		}
 		if active {
-			for i := range cols / 2 {
-				acc[i] = f.Apply(acc[i], gemm.Bias(bias, col*int32(cols)+int32(i>>2*8+lane&3*2+i&1)))
+			x, down := col*int32(cols)+int32(lane&3*2), of.M-row-int32(lane>>2)
+			for i := range cols / 2 { // f knows nothing of what is not in C: rows that nobody has copied are anything
+				at := x + int32(i>>2*8+i&1)
+				acc[i] = f.Apply(gpu.Select(int32(i>>1&1*8) < down, gpu.Select(at < of.N, acc[i], 0), 0), gemm.Bias(bias, at))
 			}
 		}
 		for j := 0; j < cols; j += 128 { // two tiles for each fence
@@ -268,9 +270,13 @@ func (w *team) takes(t *gpu.Thread, line *gpu.Pipeline, steps int32) bool {
 	return true
 }
 
-// passes lets the other team begin.
+// passes lets the other team begin, when all lanes have had their turn.
 func (w *team) passes(t *gpu.Thread) {
-	if w.rows < Rows && t.Lane() == 0 {
+	if w.rows == Rows {
+		return
+	}
+	gpu.WarpBarrier(t)
+	if t.Lane() == 0 {
 		w.its[0].Arrive(t)
 	}
 }
