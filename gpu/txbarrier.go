@@ -175,7 +175,7 @@ func (p *Pipeline) Consume(t *Thread) (slot int) {
 func (p *Pipeline) Release(t *Thread, slot int) { p.empty[slot].Arrive(t) }
 
 // Skip leaves the next n slots to other warps, which consume and release them. n is 0 or more. Before the next Consume the caller waits, by a barrier of
-// its own, until those have consumed the slots: a barrier tells of its last phase alone, so a wait for a later one would end at once.
+// its own, until those have consumed the slots. A barrier tells of its last phase alone: a wait for a later one would end at once.
 func (p *Pipeline) Skip(n int) {
 	to, slots := p.slot+int32(n), int32(len(p.full))
 	p.slot, p.parity = to%slots, p.parity^uint32(to/slots&1)
