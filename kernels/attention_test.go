@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels/internal/hopper"
 )
 
 func TestAttentionCPU(t *testing.T) {
@@ -57,5 +58,10 @@ func TestHopperTiles(t *testing.T) {
 	} {
 		width, rows, tiles := hopperTiles(0, 2, c.m, c.n, 16, 1, 132)
 		assert.Equal(t, [3]int{c.width, c.rows, c.tiles}, [3]int{width, rows, tiles}, "%d x %d", c.m, c.n)
+	}
+	for _, c := range eachTile {
+		width, rows, tiles := hopperTiles(0, 2, c.m, c.n, ceil(2*c.k, hopper.DepthBytes), c.batch, 132)
+		assert.Equal(t, [2]int{c.width, c.rows}, [2]int{width, rows}, c)
+		assert.Greater(t, tiles, 132, c)
 	}
 }

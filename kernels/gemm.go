@@ -111,17 +111,9 @@ func (g GemmShape) pairs(m, n, parts int) int {
 // unit is what pitches and strides of elements of so many bytes are multiples of.
 func unit(size int) int { return max(8, 16/size) }
 
-// depth is how many columns A has, which may lie as its transpose.
-func (g GemmShape) depth(rows, cols int) int {
-	if g.TransposedA {
-		return rows
-	}
-	return cols
-}
-
 // copied is the shape with those transposes alone that are copied: tensor cores of compute capability 9.0 take 16-bit elements as they lie.
-func (g GemmShape) copied(on90 bool, size int) GemmShape {
-	if on90 && size == 2 {
+func (g GemmShape) copied(hopper bool, size int) GemmShape {
+	if hopper && size == 2 {
 		g.TransposedA, g.TransposedB = false, false
 	}
 	return g
@@ -181,8 +173,9 @@ func (k Gemm[T]) hopper() bool { return len(k.more) > 2 }
 
 // newGemmScratch takes the scratch memory of a call.
 func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, hopper bool, a Matrix[T], c Matrix[R]) (*scratch, error) {
+	_, k, _ := turned[T](g.TransposedA, a.Rows, a.Cols)
 	size := int(sizeOf[T]())
-	bytes := g.copied(hopper, size).scratch(c.Rows, c.Cols, g.depth(a.Rows, a.Cols), size)
+	bytes := g.copied(hopper, size).scratch(c.Rows, c.Cols, k, size)
 	if bytes == 0 {
 		return &scratch{}, nil
 	}
@@ -237,7 +230,8 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 // gemmInParts calls product with memory for the sums of parts, and then merge. Where there are no parts, the sums are nil. hopper says that product is
 // for compute capability 9.0.
 func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, hopper bool, a Matrix[T], c Matrix[R], product func(sums *runtime.Ref[float32]) error, merge func(shape runtime.Shape, args ...runtime.Arg) error) error {
-	parts, _ := g.parts(c.Rows, c.Cols, g.depth(a.Rows, a.Cols), int(sizeOf[T]()))
+	_, k, _ := turned[T](g.TransposedA, a.Rows, a.Cols)
+	parts, _ := g.parts(c.Rows, c.Cols, k, int(sizeOf[T]()))
 	if parts == 1 {
 		return product(nil)
 	}
@@ -406,7 +400,7 @@ func (m Matrix[T]) tiles(ctx *runtime.Context, batch, stride, box int) (tiles *r
 
 // hopperArgs are the width, at least the first, the shape and the arguments of the kernels for compute capability 9.0: A, B, the size, and the sums of parts.
 func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, first int, g GemmShape, a, b Matrix[T], c Matrix[R], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
-	k := g.depth(a.Rows, a.Cols)
+	_, k, _ := turned[T](g.TransposedA, a.Rows, a.Cols)
 	parts, part := g.parts(c.Rows, c.Cols, k, int(sizeOf[T]()))
 	for parts > 1 && !hopper.InParts(gemmWidths[first].cols) {
 		first++

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
@@ -61,16 +62,24 @@ func exactProduct[T gpu.Half](t *testing.T, b *runtime.Backend, k Gemm[T], m, n,
 	})
 }
 
-func exactProducts(t *testing.T, b *runtime.Backend, shapes, shapes16 [][3]int) {
+// bothGemms loads Gemm of both types, until done. It skips the test where the device has none.
+func bothGemms(t *testing.T, b *runtime.Backend) (brain Gemm[gpu.BFloat16], half Gemm[gpu.Float16], done func()) {
 	brain, err := Load[Gemm[gpu.BFloat16]](b.Context)
 	if errors.Is(err, driver.ErrUnsupported) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	defer brain.Close()
-	half, err := Load[Gemm[gpu.Float16]](b.Context)
+	half, err = Load[Gemm[gpu.Float16]](b.Context)
 	require.NoError(t, err)
-	defer half.Close()
+	return brain, half, func() {
+		assert.NoError(t, brain.Close())
+		assert.NoError(t, half.Close())
+	}
+}
+
+func exactProducts(t *testing.T, b *runtime.Backend, shapes, shapes16 [][3]int) {
+	brain, half, done := bothGemms(t, b)
+	defer done()
 	for _, s := range shapes {
 		exactProduct(t, b, brain, s[0], s[1], s[2], GemmShape{})
 	}
@@ -111,22 +120,24 @@ func TestHardwareGemmBesideCPU(t *testing.T) {
 	}
 }
 
-// TestHardwareGemmOfRandomShapes has all sizes of tiles, matrices that lie as their transposes, batches and parts.
+// eachTile has a batch of products for each size of tiles, of more tiles than an H200 has multiprocessors: blocks take several.
+var eachTile = []struct{ width, rows, batch, m, n, k int }{
+	{0, 128, 24, 80, 2152, 72}, {0, 64, 24, 156, 707, 72}, {0, 64, 1, 640, 5000, 200}, {1, 128, 96, 80, 150, 72}, {1, 64, 24, 156, 291, 72},
+	{2, 128, 3, 8563, 40, 72}, {2, 64, 24, 156, 150, 72},
+}
+
+// TestHardwareGemmOfRandomShapes has each size of tiles, and then random sizes, matrices that lie as their transposes, batches and parts.
 func TestHardwareGemmOfRandomShapes(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(hardware.Open(t)))
 	require.NoError(t, err)
 	defer rt.Close()
 	b, err := rt.Probe("test")
 	require.NoError(t, err)
-	brain, err := Load[Gemm[gpu.BFloat16]](b.Context)
-	if errors.Is(err, driver.ErrUnsupported) {
-		t.Skip(err)
+	brain, half, done := bothGemms(t, b)
+	defer done()
+	for _, c := range eachTile {
+		exactProduct(t, b, brain, c.m, c.n, c.k, GemmShape{Batch: c.batch})
 	}
-	require.NoError(t, err)
-	defer brain.Close()
-	half, err := Load[Gemm[gpu.Float16]](b.Context)
-	require.NoError(t, err)
-	defer half.Close()
 	seeds.Each(t, seeds.Count(100, 1000, 20), func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 34))
 		size := func(bits int) int { return 1 + r.IntN(1<<(1+r.IntN(bits))) }
