@@ -138,7 +138,7 @@ func gemmFinishedCPU[T gpu.Element, S gpu.Sum, R any](m, n, k int, a, b []T, c [
 	if err := launch.Apart("Gemm", launch.Host("bias", bias, false), launch.Host("C", c, true)); err != nil {
 		return err
 	}
-	return gemmCPU(m, n, k, a, b, c, shape, func(sum S, col int) R { return apply(sum, gemm.Bias(bias, int32(col))) })
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum S, col int) R { return apply(sum, gemm.Bias(bias).Of(int32(col))) })
 }
 
 // Finish makes an element of C of each sum, with the bias of its column, which may be a factor as well. It may have numbers in it.

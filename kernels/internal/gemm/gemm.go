@@ -90,43 +90,64 @@ func SizeOf[T any]() int32 {
 	return int32(unsafe.Sizeof(v))
 }
 
-// Pairs makes what C has for the sums of two columns side by side. col is the first.
+// Pairs makes what C has for the sums of two columns side by side, with what it has for these columns. col is the first.
 type Pairs[S gpu.Sum, P any] interface {
-	Pair(x, y S, col int32) P
+	Columns(col int32) [2]float32
+	Pair(x, y S, of [2]float32) P
 }
 
+// Bias has a number for each column, or none.
+type Bias []float32
+
+// Columns are the numbers of two columns, and 0 where there are none.
+func (b Bias) Columns(col int32) [2]float32 { return [2]float32{b.Of(col), b.Of(col + 1)} }
+
+// Of is the number of a column.
+func (b Bias) Of(col int32) float32 {
+	if int(col) < len(b) {
+		return b[col]
+	}
+	return 0
+}
+
+// plain has nothing for columns.
+type plain struct{}
+
+// Columns are zeros.
+func (plain) Columns(int32) (none [2]float32) { return none }
+
 // Halves rounds sums.
-type Halves[T gpu.Half] struct{}
+type Halves[T gpu.Half] struct{ plain }
 
 // Pair is a word of C.
-func (Halves[T]) Pair(x, y float32, _ int32) uint32 { return gpu.PackHalves[T](x, y) }
+func (Halves[T]) Pair(x, y float32, _ [2]float32) uint32 { return gpu.PackHalves[T](x, y) }
 
 // Sums leaves sums as they are, for Merge.
-type Sums[S gpu.Sum] struct{}
+type Sums[S gpu.Sum] struct{ plain }
 
 // Pair is two sums.
-func (Sums[S]) Pair(x, y S, _ int32) [2]S { return [2]S{x, y} }
+func (Sums[S]) Pair(x, y S, _ [2]float32) [2]S { return [2]S{x, y} }
 
 // Finished makes an element of C by a function of the sum and the bias of its column.
 type Finished[S gpu.Sum, R any, F Finish[S, R]] struct {
-	By   F
-	Bias []float32
+	By F
+	Bias
 }
 
 // Pair is two elements of C.
-func (f Finished[S, R, F]) Pair(x, y S, col int32) [2]R {
-	return [2]R{f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1))}
+func (f Finished[S, R, F]) Pair(x, y S, of [2]float32) [2]R {
+	return [2]R{f.By.Apply(x, of[0]), f.By.Apply(y, of[1])}
 }
 
 // Activated is Finished that rounds.
 type Activated[T gpu.Half, F Activation] struct {
-	By   F
-	Bias []float32
+	By F
+	Bias
 }
 
 // Pair is a word of C.
-func (f Activated[T, F]) Pair(x, y float32, col int32) uint32 {
-	return gpu.PackHalves[T](f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1)))
+func (f Activated[T, F]) Pair(x, y float32, of [2]float32) uint32 {
+	return gpu.PackHalves[T](f.By.Apply(x, of[0]), f.By.Apply(y, of[1]))
 }
 
 // Finish makes an element of C.
@@ -144,14 +165,6 @@ type Plain struct{}
 
 // Apply is sum.
 func (Plain) Apply(sum, bias float32) float32 { return sum }
-
-// Bias is that of a column, and 0 where there is none.
-func Bias(of []float32, col int32) float32 {
-	if int(col) < len(of) {
-		return of[col]
-	}
-	return 0
-}
 
 // Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
 func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
@@ -243,7 +256,7 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 							sums[at+j*8], sums[at+j*8+1] = mine[half*2], mine[half*2+1]
 							continue
 						}
-						c[first+j*4] = f.Pair(mine[half*2], mine[half*2+1], col+int32(j*8))
+						c[first+j*4] = f.Pair(mine[half*2], mine[half*2+1], f.Columns(col+int32(j*8)))
 					}
 				}
 			}
@@ -290,7 +303,7 @@ func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m
 			}
 		}
 	}
-	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, 2*pair)
+	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, f.Columns(2*pair))
 }
 
 // copier copies what a thread has to copy of one stage after another.

@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"b439c628b3707c30 ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves",
+		"565789e1d1c5d777 ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves plain",
 		"2f2fa5caf50b9357 Transpose Transpose Turn SizeOf",
-		"633026495c23e65a MergeBFloat16 Merge Add Pairs even Halves",
+		"6caa565b0dcac881 MergeBFloat16 Merge Add Pairs even Halves plain",
 	)
 }
