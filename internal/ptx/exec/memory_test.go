@@ -318,6 +318,28 @@ mov.u32 %r6, %dynamic_smem_size; mad.lo.u32 %r5, %r6, 1000, %r5; st.global.u32 [
 	require.Equal(t, "shared", f.Space)
 }
 
+// TestJunk reads what nobody has written, in blocks of which the one before wrote zeros there.
+func TestJunk(t *testing.T) {
+	for _, c := range []struct{ name, decl, body string }{
+		{"static shared memory", ".shared .align 4 .b8 s[5000];", "mad.lo.u32 %r2, %ti, 76, s; ld.shared.u32 %r1, [%r2]; st.shared.u32 [%r2], 0;"},
+		{"dynamic shared memory", ".shared .u32 s[3]; .extern .shared .align 16 .b8 dyn[];", "mad.lo.u32 %r2, %ti, 4, dyn; ld.shared.u32 %r1, [%r2]; st.shared.u32 [%r2], 0;"},
+		{"local memory", "", ".local .align 4 .b8 l[200]; ld.local.u32 %r1, [l+196]; st.local.u32 [l+196], 0;"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &gmem{}
+			l := load(t, h, kernelOf(c.decl, c.body+" st.global.u32 [%out], %r1; ret;"))
+			k := l.Entry("k")
+			for range 2 { // the second launch has the blocks of the first
+				out := h.alloc(4 * 3 * 64)
+				require.NoError(t, k.Launch(t.Context(), Launch{Grid: dim(3), Block: dim(64), SharedBytes: 256, Params: args(k, out), Memory: h, Workers: 1}))
+				for i, v := range h.get32(out) {
+					require.Equal(t, ^uint32(0), v, "thread %d", i)
+				}
+			}
+		})
+	}
+}
+
 func TestSpecialRegisters(t *testing.T) {
 	h := &gmem{}
 	l := load(t, h, header+`.visible .entry k(.param .u64 out) {

@@ -121,7 +121,7 @@ func (w *warp) start(threads int) {
 	w.copies, w.copyGroups = w.copies[:0], [32]int{}
 	w.products, w.productGroup, w.stores, w.storeGroup = w.products[:0], 0, w.stores[:0], [32]int{}
 	w.arrived = [17]uint32{}
-	clear(w.local)
+	spoil(w.local)
 	g := &w.groups[0]
 	frames := g.frames[:0]
 	*g = group{mask: w.alive, fn: k.fn, frames: frames, pc: k.fn.entry, stack: k.fn.stack}
