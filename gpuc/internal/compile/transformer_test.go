@@ -380,7 +380,8 @@ func fusedProduct[T gpu.Half](p *primitivesIn, of string, m, n, depth int) {
 	assert.Zero(p.t, differ, "%s %d x %d x %d: of %d elements differ from the CPU", of, m, n, depth, len(want))
 }
 
-// TestGemmWithBesideCPU runs on a GPU with shapes of few tiles and a large depth, and on the simulated driver with smaller ones.
+// TestGemmWithBesideCPU runs on a GPU with shapes of few tiles and a large depth, and on the simulated driver with smaller ones. Those have tiles
+// of which rows or columns are not in C. The function stops the kernel if it sees what lies there.
 func TestGemmWithBesideCPU(t *testing.T) {
 	for _, name := range []string{"fused sm_80", "fused sm_90a"} {
 		t.Run(name, func(t *testing.T) {
@@ -394,6 +395,7 @@ func TestGemmWithBesideCPU(t *testing.T) {
 			}
 			fusedProduct[gpu.BFloat16](p, "BFloat16", 35, 67, 300)
 			fusedProduct[gpu.Float16](p, "Float16", 3, 130, 100)
+			fusedProduct[gpu.Float16](p, "Float16", 130, 20, 100)
 		})
 	}
 }
