@@ -131,6 +131,7 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 		}
 		if active {
 			x, down := col*int32(cols)+int32(lane&3*2), of.M-row-int32(lane>>2)
+			//purecuda:unroll
 			for i := range cols / 2 { // f knows nothing of what is not in C: rows that nobody has copied are anything
 				at := x + int32(i>>2*8+i&1)
 				acc[i] = f.Apply(gpu.Select(int32(i>>1&1*8) < down, gpu.Select(at < of.N, acc[i], 0), 0), gemm.Bias(bias).Of(at))
