@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"41c8854edc2c7d01 ProductWideBFloat16 ProductWide Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
-		"8d20a70ecda18f43 ProductMiddleBFloat16 ProductMiddle Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
-		"943b3835eb302b64 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"5a07c4e810e390ec ProductWideBFloat16 ProductWide Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"bdf9bec87773984f ProductMiddleBFloat16 ProductMiddle Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"3306c3830fbd2545 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
 	)
 }
