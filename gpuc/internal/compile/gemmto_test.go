@@ -120,6 +120,7 @@ func TestGemmTo(t *testing.T) {
 		productTo(t, "products"+target, "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighth(r)) }, gpu.TF32.Float32)
 		productTo(t, "products"+target, "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighth(r)) }, gpu.BFloat16.Float32)
 		productTo(t, "float8"+target, "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighth(r)) }, gpu.Float8E4M3.Float32)
+		productTo(t, "float8"+target, "GemmToFloat8E4M3Float32BFloat16Scaled", float8.Scaled{By: 0.5}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighth(r)) }, gpu.Float8E4M3.Float32)
 		productTo(t, "float8"+target, "GemmToFloat8E5M2Float32Float32Add", float8.Add{}, func(r *rand.Rand) gpu.Float8E5M2 { return gpu.ToFloat8E5M2(float32(r.IntN(7)-3) / 4) }, gpu.Float8E5M2.Float32)
 	}
 }
@@ -177,6 +178,7 @@ func TestTimesOfGemmToOnHardware(t *testing.T) {
 		timeTo(t, n, "products"+target, "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 1}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
 		timeTo(t, n, "products"+target, "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighths(r)) })
 		timeTo(t, n, "products"+target, "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighths(r)) })
+		timeTo(t, n, "float8"+target, "GemmToFloat8E4M3Float32BFloat16Scaled", float8.Scaled{By: 1}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighths(r)) })
 		timeTo(t, n, "float8"+target, "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighths(r)) })
 	}
 }
