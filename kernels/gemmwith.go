@@ -29,7 +29,7 @@ func (GemmWith[T, F]) Of(k *launch.Kernels, first int) GemmWith[T, F] {
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	gemm.Multiply[T](t, gemm.Activated[T, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+	gemm.Multiply[T](t, gemm.Activated[T, F]{By: f, Bias: bias}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
@@ -165,7 +165,7 @@ func (GemmTo[T, S, R, F]) Of(k *launch.Kernels, first int) GemmTo[T, S, R, F] {
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c [][2]R, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
-	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a

@@ -17,13 +17,10 @@ const (
 	// DepthBytes is how many bytes of a row of A and of B a stage has.
 	DepthBytes = 64
 
-	stages = 4
-	chunks = DepthBytes / 16 // of 16 bytes, in a row of a stage
-	stage  = 2 * Tile * chunks
-	group  = 8 // rows of blocks that run at once, so that they share what they read
+	group = 16 // rows of blocks that run at once, so that they share what they read
 
 	// SharedBytes is the dynamic shared memory of a block.
-	SharedBytes = stages * stage * 16
+	SharedBytes = 4 * 2 * Tile * DepthBytes
 )
 
 // Product computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A row of A is
@@ -35,7 +32,22 @@ const (
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
 func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Halves[T]{}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+	Multiply[T](t, Halves[T]{}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+}
+
+//purecuda:kernel block=256 noalias T=gpu.BFloat16
+func ProductWide[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	Multiply[T](t, Halves[T]{}, 256, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+}
+
+//purecuda:kernel block=128 noalias T=gpu.BFloat16
+func ProductTwo[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	Multiply[T](t, Halves[T]{}, 128, 2, 64, 3, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+}
+
+//purecuda:kernel block=256 noalias T=gpu.BFloat16
+func ProductDeep[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	Multiply[T](t, Halves[T]{}, 256, 4, 128, 3, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 // Turned is how many rows and columns of a matrix a block of Transpose takes, of elements of so many bytes: 32 words of a row.
@@ -153,102 +165,151 @@ func Bias(of []float32, col int32) float32 {
 	return 0
 }
 
-// Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
-func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+// Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side. A tile has cols columns, a
+// constant, and a block so many warps along them.
+func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, cols, across, deepBytes, stages int32, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
 	size := SizeOf[T]()
-	per, depth := 16/size, DepthBytes/size // elements of a chunk, and of a row of a stage
+	per, depth, chunks, stage, steps := 16/size, deepBytes/size, deepBytes/16, (Tile+cols)*deepBytes/16, deepBytes/32
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
-	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
-	row0, col0 = row0*Tile, col0*Tile
-	warpRow, warpCol := warp/4*64, warp%4*32
+	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+cols-1)/cols)
+	row0, col0 = row0*Tile, col0*cols
+	wide := cols / across // of a warp
+	warpRow, warpCol := warp/across*64, warp%across*wide
 
-	// A thread copies 16 bytes of every 64th row. Rows of a stage have 64 bytes, and chunks change places by the row,
-	// so that 8 rows of one chunk lie in all banks.
+	// A thread copies 16 bytes of every so many rows. Chunks change places by the row, so that 8 rows of one chunk lie in all banks.
+	// Rows outside of the matrix are the last: what they give is not stored.
+	apart := across * 64 / chunks
 	r, ch := tid/chunks, tid%chunks
-	to := r*chunks + ch ^ r>>1&3
+	to := r*chunks + ch ^ turn(r, chunks)
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
-	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(begin/per+ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(begin/per+ch),
-		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: deep - ch*per,
-		whole: row0+Tile <= m && col0+Tile <= n}
+	a, b = a[t.BlockY()*strideA+int(begin/per):], b[t.BlockY()*strideB+int(begin/per):]
+	var fromA, fromB [8][]gpu.Uint4
+	for i := range Tile / apart {
+		fromA[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):]
+	}
+	for i := range cols / apart {
+		fromB[i] = b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
+	}
+	from, left := min(ch, (deep-1)/per), deep-ch*per
 
 	// What this lane loads: rows of A, and of B after it.
-	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^lane>>1&3
-	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^lane>>1&3
+	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^turn(lane, chunks)
+	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^turn(lane, chunks)
 
-	var acc [4][4]gpu.FragmentC[S]
+	var acc [4][8]gpu.FragmentC[S]
 	var fa [2][4]gpu.FragmentA[T]
-	var fb [2][2][2]gpu.FragmentB[T]
+	var fb [2][4][2]gpu.FragmentB[T]
 	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
-	for s := range int32(stages - 1) {
-		from.stage(t, sh, s*stage+to, size)
+	for s := range stages - 1 {
+		bytes, into := max(0, min(per, left))*size, sh[s*stage+to:]
+		for i := range Tile / apart {
+			gpu.CopyAsyncPart(t, &into[i*apart*chunks], &fromA[i][from], int(bytes))
+		}
+		for i := range cols / apart {
+			gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &fromB[i][from], int(bytes))
+		}
 		gpu.CopyCommit(t)
+		if left > depth {
+			from += chunks
+		}
+		left -= depth
 	}
-	gpu.CopyWait(t, stages-2)
+	gpu.CopyWait(t, int(stages-2))
 	t.Barrier()
+	readA, readB := sh[laneA+xA:], sh[laneB+xB:]
 	for i := range int32(4) {
-		fa[0][i] = gpu.LoadMatrixA[T](t, &sh[laneA+xA+i*16*chunks])
+		fa[0][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
 	}
-	for i := range int32(2) {
-		fb[0][i] = gpu.LoadMatrixB[T](t, &sh[laneB+xB+i*16*chunks])
+	for i := range wide / 16 {
+		fb[0][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 	}
-	at, next := int32(0), int32((stages-1)*stage) // stages that are read, and written
+	at, next := int32(0), (stages-1)*stage // stages that are read, and written
 	for range tiles {
-		for s := range int32(DepthBytes / 32) {
-			if s == DepthBytes/32-1 { // the next stage
-				gpu.CopyWait(t, stages-2)
+		bytes, into := max(0, min(per, left))*size, sh[next+to:]
+		for s := range steps {
+			if s == steps-1 { // the next stage
+				gpu.CopyWait(t, int(stages-2))
 				t.Barrier()
 				if at += stage; at == stages*stage {
 					at = 0
 				}
 			}
-			ahead := (s + 1) % (DepthBytes / 32) * 2
-			readA, readB := at+laneA+(ahead^xA), at+laneB+(ahead^xB)
+			ahead := (s + 1) % steps * 2
+			readA, readB := sh[at+laneA+(ahead^xA):], sh[at+laneB+(ahead^xB):]
 			for i := range int32(4) {
-				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &sh[readA+i*16*chunks])
+				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
 			}
-			for i := range int32(2) {
-				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &sh[readB+i*16*chunks])
+			for i := range wide / 16 {
+				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 			}
-			if s == 0 {
-				from.stage(t, sh, next+to, size)
-				gpu.CopyCommit(t)
-				if next += stage; next == stages*stage {
-					next = 0
+			for i := range int32(4) {
+				for j := range wide / 8 {
+					l := j ^ i&1*(wide/8-1) // there and back, so that B stays in its registers
+					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
+				}
+				// The copies of a stage lie between the products of all steps but the last.
+				gap := s*4 + i
+				if s < steps-1 {
+					for p := range Tile / apart {
+						if p*4*(steps-1)/(Tile/apart) == gap {
+							gpu.CopyAsyncPart(t, &into[p*apart*chunks], &fromA[p][from], int(bytes))
+						}
+					}
+					for p := range cols / apart {
+						if p*4*(steps-1)/(cols/apart) == gap {
+							gpu.CopyAsyncPart(t, &into[(Tile+p*apart)*chunks], &fromB[p][from], int(bytes))
+						}
+					}
 				}
 			}
-			for i := range 4 {
-				for j := range 4 {
-					l := j ^ i&1*3 // there and back, so that B stays in its registers
-					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
+			if s == steps-2 {
+				gpu.CopyCommit(t)
+				if left > depth {
+					from += chunks
+				}
+				left -= depth
+				if next += stage; next == stages*stage {
+					next = 0
 				}
 			}
 		}
 	}
 	gpu.CopyWait(t, 0)
 	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
-	left := n - col
-	wide, parted := int(even(n)), len(sums) > 0
-	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*wide):]
+	right := n - col
+	evenN, parted := int(even(n)), len(sums) > 0
+	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*evenN):]
 	for i := range int32(4) {
 		for half := range int32(2) {
 			if y := row + i*16 + half*8; y < m {
-				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*wide+int(col)
-				for j := range 4 {
-					if int32(j)*8 < left {
-						mine := &acc[i][j]
+				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*evenN+int(col)
+				for j := range int(wide / 8) {
+					if int32(j)*8 < right {
+						x, y := acc[i][j][half*2], acc[i][j][half*2+1]
+						if int32(j)*8+1 >= right { // behind the last column
+							y = 0
+						}
 						if parted {
-							sums[at+j*8], sums[at+j*8+1] = mine[half*2], mine[half*2+1]
+							sums[at+j*8], sums[at+j*8+1] = x, y
 							continue
 						}
-						c[first+j*4] = f.Pair(mine[half*2], mine[half*2+1], col+int32(j*8))
+						c[first+j*4] = f.Pair(x, y, col+int32(j*8))
 					}
 				}
 			}
 		}
 	}
+}
+
+// turn is what the chunks of a row are turned by.
+func turn(row, chunks int32) int32 {
+	if chunks == 8 {
+		return row & 7
+	}
+	return row >> 1 & 3
 }
 
 // even is n, or n+1 where that is even.
@@ -291,41 +352,6 @@ func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m
 		}
 	}
 	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, 2*pair)
-}
-
-// copier copies what a thread has to copy of one stage after another.
-type copier struct {
-	a, b       []gpu.Uint4
-	atA, atB   int   // of the next stage
-	farA, farB int   // 64 rows
-	rows, cols int32 // that are left from this thread's first on
-	left       int32 // columns of A and B from this thread's first on
-	whole      bool  // all rows are there
-}
-
-// stage begins to copy a stage, of elements of size bytes. What lies outside the matrices is zero.
-func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to, size int32) {
-	depth := DepthBytes / size
-	if c.whole && c.left >= depth {
-		for i := range 2 {
-			gpu.CopyAsync(t, &sh[to+int32(i)*64*chunks], &c.a[c.atA+i*c.farA])
-			gpu.CopyAsync(t, &sh[to+(Tile+int32(i)*64)*chunks], &c.b[c.atB+i*c.farB])
-		}
-	} else {
-		bytes := max(0, min(16/size, c.left)) * size
-		for i := range int32(2) {
-			inA, inB := bytes, bytes
-			if i*64 >= c.rows {
-				inA = 0
-			}
-			if i*64 >= c.cols {
-				inB = 0
-			}
-			gpu.CopyAsyncPart(t, &sh[to+i*64*chunks], &c.a[min(c.atA+int(i)*c.farA, len(c.a)-1)], int(inA))
-			gpu.CopyAsyncPart(t, &sh[to+(Tile+i*64)*chunks], &c.b[min(c.atB+int(i)*c.farB, len(c.b)-1)], int(inB))
-		}
-	}
-	c.atA, c.atB, c.left = c.atA+chunks, c.atB+chunks, c.left-depth
 }
 
 // place is the place of a block: group blocks along m, then the next along n.

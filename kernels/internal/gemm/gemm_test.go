@@ -82,18 +82,3 @@ func product(t *testing.T, s *runtime.Stream, kernel *runtime.Kernel, m, n, k in
 		}
 	}
 }
-
-// TestLongRows has a row whose bytes no int32 counts, in a tile that is not full.
-func TestLongRows(t *testing.T) {
-	from := []gpu.Uint4{{X: 1, Y: 2, Z: 3, W: 4}}
-	var got gpu.Uint4
-	require.NoError(t, gpu.Run(gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: SharedBytes}, func(t *gpu.Thread) {
-		sh := gpu.DynamicShared[gpu.Uint4](t)
-		c := copier{a: from, b: from, rows: 1, cols: 1, left: 1<<30 + 1}
-		c.stage(t, sh, 0, 2)
-		gpu.CopyCommit(t)
-		gpu.CopyWait(t, 0)
-		got = sh[0]
-	}))
-	assert.Equal(t, from[0], got)
-}
