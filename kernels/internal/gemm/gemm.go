@@ -10,17 +10,23 @@ import (
 //go:generate go run -C ../../../gpuc . -arch sm_80 -checks off -launch=false ../kernels/internal/gemm
 
 const (
-	// Tile is how many rows and columns of C a block computes, and Threads how many threads it has: 8 warps with 64 x 32 each.
+	// Tile is how many rows and columns of C a block computes, and Threads how many threads it has: 4 warps with 64 x 64 each.
 	Tile    = 128
-	Threads = 256
+	Threads = 128
 
 	// DepthBytes is how many bytes of a row of A and of B a stage has.
 	DepthBytes = 64
 
-	group = 16 // rows of blocks that run at once, so that they share what they read
+	stages = 3
+	steps  = DepthBytes / 32
+	chunks = DepthBytes / 16 // of 16 bytes, in a row of a stage
+	stage  = 2 * Tile * chunks
+	apart  = Threads / chunks // rows between the copies of a thread
+	copies = Tile / apart     // of a thread, from A and from B
+	group  = 16               // rows of blocks that run at once, so that they share what they read
 
 	// SharedBytes is the dynamic shared memory of a block.
-	SharedBytes = 4 * 2 * Tile * DepthBytes
+	SharedBytes = stages * stage * 16
 )
 
 // Product computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A row of A is
@@ -30,24 +36,9 @@ const (
 // bytes further in A, strideB in B, and strideC times 2 elements in C.
 // A place along z has part columns of A and B. Where there are sums, they get those of each place, and Merge makes C of them. Package kernels makes the PTX for Float16 from that for BFloat16.
 //
-//purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Halves[T]{}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-}
-
-//purecuda:kernel block=256 noalias T=gpu.BFloat16
-func ProductWide[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Halves[T]{}, 256, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-}
-
 //purecuda:kernel block=128 noalias T=gpu.BFloat16
-func ProductTwo[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Halves[T]{}, 128, 2, 64, 3, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-}
-
-//purecuda:kernel block=256 noalias T=gpu.BFloat16
-func ProductDeep[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Halves[T]{}, 256, 4, 128, 3, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	Multiply[T](t, Halves[T]{}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 // Turned is how many rows and columns of a matrix a block of Transpose takes, of elements of so many bytes: 32 words of a row.
@@ -165,50 +156,42 @@ func Bias(of []float32, col int32) float32 {
 	return 0
 }
 
-// Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side. A tile has cols columns, a
-// constant, and a block so many warps along them.
-func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, cols, across, deepBytes, stages int32, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+// Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
+func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
 	size := SizeOf[T]()
-	per, depth, chunks, stage, steps := 16/size, deepBytes/size, deepBytes/16, (Tile+cols)*deepBytes/16, deepBytes/32
+	per, depth := 16/size, DepthBytes/size // elements of a chunk, and of a row of a stage
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
-	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+cols-1)/cols)
-	row0, col0 = row0*Tile, col0*cols
-	wide := cols / across // of a warp
-	warpRow, warpCol := warp/across*64, warp%across*wide
+	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
+	row0, col0 = row0*Tile, col0*Tile
+	warpRow, warpCol := warp/2*64, warp%2*64
 
-	// A thread copies 16 bytes of every so many rows. Chunks change places by the row, so that 8 rows of one chunk lie in all banks.
+	// A thread copies 16 bytes of every 32nd row. Chunks change places by the row, so that 8 rows of one chunk lie in all banks.
 	// Rows outside of the matrix are the last: what they give is not stored.
-	apart := across * 64 / chunks
 	r, ch := tid/chunks, tid%chunks
-	to := r*chunks + ch ^ turn(r, chunks)
+	to := r*chunks + ch ^ turn(r)
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
 	a, b = a[t.BlockY()*strideA+int(begin/per):], b[t.BlockY()*strideB+int(begin/per):]
-	var fromA, fromB [8][]gpu.Uint4
-	for i := range Tile / apart {
-		fromA[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):]
-	}
-	for i := range cols / apart {
-		fromB[i] = b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
+	var fromA, fromB [copies][]gpu.Uint4
+	for i := range int32(copies) {
+		fromA[i], fromB[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):], b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
 	}
 	from, left := min(ch, (deep-1)/per), deep-ch*per
 
 	// What this lane loads: rows of A, and of B after it.
-	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^turn(lane, chunks)
-	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^turn(lane, chunks)
+	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^turn(lane)
+	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^turn(lane)
 
 	var acc [4][8]gpu.FragmentC[S]
 	var fa [2][4]gpu.FragmentA[T]
 	var fb [2][4][2]gpu.FragmentB[T]
 	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
-	for s := range stages - 1 {
+	for s := range int32(stages) {
 		bytes, into := max(0, min(per, left))*size, sh[s*stage+to:]
-		for i := range Tile / apart {
+		for i := range int32(copies) {
 			gpu.CopyAsyncPart(t, &into[i*apart*chunks], &fromA[i][from], int(bytes))
-		}
-		for i := range cols / apart {
 			gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &fromB[i][from], int(bytes))
 		}
 		gpu.CopyCommit(t)
@@ -217,21 +200,19 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 		}
 		left -= depth
 	}
-	gpu.CopyWait(t, int(stages-2))
+	gpu.CopyWait(t, stages-1)
 	t.Barrier()
 	readA, readB := sh[laneA+xA:], sh[laneB+xB:]
 	for i := range int32(4) {
 		fa[0][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
-	}
-	for i := range wide / 16 {
 		fb[0][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 	}
-	at, next := int32(0), (stages-1)*stage // stages that are read, and written
+	at := int32(0) // the stage that is read
 	for range tiles {
-		bytes, into := max(0, min(per, left))*size, sh[next+to:]
-		for s := range steps {
-			if s == steps-1 { // the next stage
-				gpu.CopyWait(t, int(stages-2))
+		bytes, into := max(0, min(per, left))*size, sh[at+to:]
+		for s := range int32(steps) {
+			if s == steps-1 { // All have read this stage. The next one is there, and copies take the place of this one.
+				gpu.CopyWait(t, stages-2)
 				t.Barrier()
 				if at += stage; at == stages*stage {
 					at = 0
@@ -241,52 +222,37 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 			readA, readB := sh[at+laneA+(ahead^xA):], sh[at+laneB+(ahead^xB):]
 			for i := range int32(4) {
 				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
-			}
-			for i := range wide / 16 {
 				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 			}
 			for i := range int32(4) {
-				for j := range wide / 8 {
-					l := j ^ i&1*(wide/8-1) // there and back, so that B stays in its registers
+				for j := range int32(8) {
+					l := j ^ i&1*7 // there and back, so that B stays in its registers
 					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
 				}
-				// The copies of a stage lie between the products of all steps but the last.
-				gap := s*4 + i
-				if s < steps-1 {
-					for p := range Tile / apart {
-						if p*4*(steps-1)/(Tile/apart) == gap {
-							gpu.CopyAsyncPart(t, &into[p*apart*chunks], &fromA[p][from], int(bytes))
-						}
+				for p := range int32(copies) {
+					if s == steps-1 && p*4/copies == i { // The copies lie between the products.
+						gpu.CopyAsyncPart(t, &into[p*apart*chunks], &fromA[p][from], int(bytes))
+						gpu.CopyAsyncPart(t, &into[(Tile+p*apart)*chunks], &fromB[p][from], int(bytes))
 					}
-					for p := range cols / apart {
-						if p*4*(steps-1)/(cols/apart) == gap {
-							gpu.CopyAsyncPart(t, &into[(Tile+p*apart)*chunks], &fromB[p][from], int(bytes))
-						}
-					}
-				}
-			}
-			if s == steps-2 {
-				gpu.CopyCommit(t)
-				if left > depth {
-					from += chunks
-				}
-				left -= depth
-				if next += stage; next == stages*stage {
-					next = 0
 				}
 			}
 		}
+		gpu.CopyCommit(t)
+		if left > depth {
+			from += chunks
+		}
+		left -= depth
 	}
 	gpu.CopyWait(t, 0)
 	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
 	right := n - col
-	evenN, parted := int(even(n)), len(sums) > 0
-	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*evenN):]
+	wide, parted := int(even(n)), len(sums) > 0
+	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*wide):]
 	for i := range int32(4) {
 		for half := range int32(2) {
 			if y := row + i*16 + half*8; y < m {
-				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*evenN+int(col)
-				for j := range int(wide / 8) {
+				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*wide+int(col)
+				for j := range 8 {
 					if int32(j)*8 < right {
 						x, y := acc[i][j][half*2], acc[i][j][half*2+1]
 						if int32(j)*8+1 >= right { // behind the last column
@@ -305,7 +271,7 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 }
 
 // turn is what the chunks of a row are turned by.
-func turn(row, chunks int32) int32 {
+func turn(row int32) int32 {
 	if chunks == 8 {
 		return row & 7
 	}

@@ -15,21 +15,6 @@ import (
 //go:embed productbfloat16_sm_80.ptx
 var ProductBFloat16SM80 string
 
-// ProductWideBFloat16SM80 is the PTX of ProductWideBFloat16 for sm_80.
-//
-//go:embed productwidebfloat16_sm_80.ptx
-var ProductWideBFloat16SM80 string
-
-// ProductTwoBFloat16SM80 is the PTX of ProductTwoBFloat16 for sm_80.
-//
-//go:embed producttwobfloat16_sm_80.ptx
-var ProductTwoBFloat16SM80 string
-
-// ProductDeepBFloat16SM80 is the PTX of ProductDeepBFloat16 for sm_80.
-//
-//go:embed productdeepbfloat16_sm_80.ptx
-var ProductDeepBFloat16SM80 string
-
 // TransposeSM80 is the PTX of Transpose for sm_80.
 //
 //go:embed transpose_sm_80.ptx
@@ -42,7 +27,7 @@ var MergeBFloat16SM80 string
 
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
 func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
-	shape, err := launch.Block("ProductBFloat16", shape, 256, 1, 1)
+	shape, err := launch.Block("ProductBFloat16", shape, 128, 1, 1)
 	if err != nil {
 		return err
 	}
@@ -54,49 +39,7 @@ func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ [
 	}, nil)
 }
 
-// ProductWideBFloat16CPU runs the kernel ProductWideBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductWideBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
-	shape, err := launch.Block("ProductWideBFloat16", shape, 256, 1, 1)
-	if err != nil {
-		return err
-	}
-	if err := launch.Apart("ProductWideBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true), launch.Host("sums", sums, true)); err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) {
-		ProductWide[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-	}, nil)
-}
-
-// ProductTwoBFloat16CPU runs the kernel ProductTwoBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductTwoBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
-	shape, err := launch.Block("ProductTwoBFloat16", shape, 128, 1, 1)
-	if err != nil {
-		return err
-	}
-	if err := launch.Apart("ProductTwoBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true), launch.Host("sums", sums, true)); err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) {
-		ProductTwo[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-	}, nil)
-}
-
-// ProductDeepBFloat16CPU runs the kernel ProductDeepBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductDeepBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
-	shape, err := launch.Block("ProductDeepBFloat16", shape, 256, 1, 1)
-	if err != nil {
-		return err
-	}
-	if err := launch.Apart("ProductDeepBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true), launch.Host("sums", sums, true)); err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) {
-		ProductDeep[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
-	}, nil)
-}
-
-// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:65: Turn waits, or has shared memory).
+// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:56: Turn waits, or has shared memory).
 func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, cols int32, pitchIn int32, pitchOut int32, strideIn int, strideOut int) error {
 	shape, err := launch.Block("Transpose", shape, 256, 1, 1)
 	if err != nil {
