@@ -64,13 +64,18 @@ func FastCos32(x float32) float32 { return float32(math.Cos(float64(x))) }
 // FastTanh32 is the hyperbolic tangent of x.
 func FastTanh32(x float32) float32 { return float32(math.Tanh(float64(x))) }
 
-// FastExp2 is 2 to the power x.
-func FastExp2(x float32) float32 { return float32(math.Exp2(float64(x))) }
+// FastExp2 is 2 to the power x, and 0 where that is less than 2^-126: floats below it would take four times as many instructions.
+func FastExp2(x float32) float32 {
+	if y := float32(math.Exp2(float64(x))); !(y < 0x1p-126) {
+		return y
+	}
+	return 0
+}
 
 // FastLog2 is the logarithm of x to the base 2.
 func FastLog2(x float32) float32 { return float32(math.Log2(float64(x))) }
 
-// FastExp32 is e to the power x.
+// FastExp32 is e to the power x, and 0 where that is less than 2^-126.
 func FastExp32(x float32) float32 { return FastExp2(x * math.Log2E) }
 
 // FastLog32 is the natural logarithm of x.

@@ -21,7 +21,7 @@ func (Attention[T]) Of(k *launch.Kernels, first int) Attention[T] {
 	return Attention[T]{primitive{k, first}}
 }
 
-//purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
+//purecuda:kernel block=512 registers=128 checks=off arch=sm_90a
 func (Attention[T]) kernel64(t *gpu.Thread, q, k, v, out gpu.Tiles[T], rows, keys, group int32, scale float32, causal bool) {
 	hopper.Attend[T, [32]float32, [64]float32](t, 64, 128, q, k, v, out, rows, keys, group, scale, causal)
 }
@@ -67,7 +67,7 @@ func (k Attention[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], 
 		name string
 		of   Matrix[T]
 		box  int
-	}{{"Q", q, hopper.Rows}, {"K", keys, hopper.AttentionKeys(h.Width)}, {"V", values, hopper.AttentionKeys(h.Width)}, {"the result", out, hopper.StoreRows}}
+	}{{"Q", q, hopper.AttentionRows(h.Width)}, {"K", keys, hopper.AttentionKeys(h.Width)}, {"V", values, hopper.AttentionKeys(h.Width)}, {"the result", out, hopper.StoreRows}}
 	var args []runtime.Arg
 	for i, m := range all {
 		if m.of.Ref == nil {
@@ -89,7 +89,7 @@ func (k Attention[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], 
 		}
 	}
 	args = append(args, runtime.Value(int32(q.Rows)), runtime.Value(int32(keys.Rows)), runtime.Value(int32(h.Heads/h.Keys)), runtime.Value(h.Scale*math.Log2E), launch.Bool(h.Causal))
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(q.Rows, hopper.Rows)), Y: uint32(h.Heads)}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.AttentionBytes(h.Width))}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(q.Rows, hopper.AttentionRows(h.Width))), Y: uint32(h.Heads)}, Block: runtime.Dim3{X: uint32(hopper.AttentionThreads(h.Width))}, SharedBytes: uint32(hopper.AttentionBytes(h.Width))}
 	return k.k.Launch(k.first+which, s, shape, args...)
 }
 

@@ -27,9 +27,9 @@ func (GemmWith[T, F]) Of(k *launch.Kernels, first int) GemmWith[T, F] {
 	return GemmWith[T, F]{primitive{k, first}}
 }
 
-//purecuda:kernel block=256 checks=off noalias arch=sm_80
-func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	gemm.Multiply[T](t, gemm.Activated[T, F]{By: f, Bias: bias}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+//purecuda:kernel block=128 checks=off noalias arch=sm_80
+func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]float32, part int32) {
+	gemm.Multiply[T](t, gemm.Activated[T, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
@@ -138,7 +138,7 @@ func gemmFinishedCPU[T gpu.Element, S gpu.Sum, R any](m, n, k int, a, b []T, c [
 	if err := launch.Apart("Gemm", launch.Host("bias", bias, false), launch.Host("C", c, true)); err != nil {
 		return err
 	}
-	return gemmCPU(m, n, k, a, b, c, shape, func(sum S, col int) R { return apply(sum, gemm.Bias(bias, int32(col))) })
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum S, col int) R { return apply(sum, gemm.Bias(bias).Of(int32(col))) })
 }
 
 // Finish makes an element of C of each sum, with the bias of its column, which may be a factor as well. It may have numbers in it.
@@ -163,9 +163,9 @@ func (GemmTo[T, S, R, F]) Of(k *launch.Kernels, first int) GemmTo[T, S, R, F] {
 	return GemmTo[T, S, R, F]{primitive{k, first}}
 }
 
-//purecuda:kernel block=256 checks=off noalias arch=sm_80
-func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c [][2]R, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
-	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 128, 4, 64, 4, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+//purecuda:kernel block=128 checks=off noalias arch=sm_80
+func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c [][2]R, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]S, part int32) {
+	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a

@@ -13,7 +13,7 @@ import (
 // Norms differ by (1 + M) * |weight| * u + |y| * r.
 // Softmax differs by (1 + the largest |scale * x| of the row) * y * u + y * r.
 //
-// What is smaller than 2^-14 in Float16 has r * 2^-14 as its last step.
+// What is smaller than 2^-14 in Float16 has r * 2^-14 as its last step. What is smaller than 2^-126 in a softmax may be 0.
 
 // LayerNormCPU is [LayerNorm.Launch] on all cores. add has as many elements as x, or none. weight and bias have an element for each column, or none.
 func LayerNormCPU[T gpu.Float](rows, cols int, out, x, add, weight, bias []T, epsilon float32) error {

@@ -21,7 +21,6 @@ const (
 	flagTime    = "time"
 	flagCount   = "count"
 	flagMaxSize = "max-size"
-	flagPlot    = "plot"
 )
 
 // How long all of it takes about, where --time does not say how long a round does.
@@ -51,7 +50,6 @@ func (a *app) benchCommand() *cli.Command {
 			{Names: []string{flagTime}, Usage: "repeat each operation for `DURATION`, such as 100ms (default: so long that all of it takes about a minute on GPUs and 20 s on the CPU)"},
 			{Names: []string{flagCount}, Default: "3", Usage: "measure each `N` times"},
 			{Names: []string{flagMaxSize}, Default: "1GiB", Usage: "copy and hash up to `SIZE`; free memory may allow less"},
-			{Names: []string{flagPlot}, Usage: "draw the copy rate over the size and the scaling over devices or cores, as SVG files in `DIR` if that is a folder or ends in a slash, or else as PREFIX-copy and PREFIX-scaling"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.Bool(flagJSON) {
@@ -73,7 +71,6 @@ type benchConfig struct {
 	time   time.Duration  // of a round; 0: by the budget
 	count  int
 	size   int64
-	plot   plots
 }
 
 func parseBench(cmd *cli.Command) (c benchConfig, err error) {
@@ -81,7 +78,7 @@ func parseBench(cmd *cli.Command) (c benchConfig, err error) {
 		return c, err
 	}
 	c.progress = !cmd.Bool(flagQuiet)
-	for _, step := range []func(*cli.Command) error{c.parseNumbers, c.parseDevices, c.parsePolicy, c.parseMeasure, c.plot.parse} {
+	for _, step := range []func(*cli.Command) error{c.parseNumbers, c.parseDevices, c.parsePolicy, c.parseMeasure} {
 		if err := step(cmd); err != nil {
 			return c, err
 		}
@@ -136,9 +133,6 @@ func (a *app) bench(ctx context.Context, c benchConfig) error {
 	}
 	if p == nil {
 		return err
-	}
-	if err == nil {
-		err = c.plot.draw(p.doc, a.stderr)
 	}
 	return errors.Join(err, p.finish(err))
 }
@@ -218,9 +212,6 @@ func (a *app) measure(ctx context.Context, c benchConfig, machine *bench.Machine
 			return nil, usageError("--%s %q matches none of the %d measurements of this machine, which are %s", flagOnly, c.only, len(all), families(all))
 		}
 	}
-	if err := c.plot.check(cases); err != nil {
-		return nil, err
-	}
 	if cut := sizes.Cut(); cut != 0 {
 		a.benchNote(c, "sizes end at %s, a quarter of the free memory", formatSize(cut))
 	}
@@ -250,7 +241,7 @@ func (a *app) measure(ctx context.Context, c benchConfig, machine *bench.Machine
 	}
 	if err != nil {
 		p.doc.Partial = true
-		err = benchFailure(ctx, err, len(p.doc.measured), len(cases))
+		err = benchFailure(ctx, err, p.measured, len(cases))
 	}
 	return p, err
 }

@@ -31,8 +31,6 @@ type benchReport struct {
 	Partial       bool          `json:"partial"`
 	Results       []benchResult `json:"results"`
 	Error         *reason       `json:"error"`
-
-	measured []bench.Result
 }
 
 // benchResult is what was measured of one case in one unit.
@@ -46,9 +44,10 @@ type benchResult struct {
 
 // benchPrinter prints results as they come, or the document at the end.
 type benchPrinter struct {
-	app *app
-	doc *benchReport
-	err error // the first of writing
+	app      *app
+	doc      *benchReport
+	measured int   // cases
+	err      error // the first of writing
 }
 
 func (a *app) newBenchPrinter(m *bench.Machine, options bench.Options) *benchPrinter {
@@ -87,7 +86,7 @@ func (p *benchPrinter) header() {
 
 // add prints a line for each round.
 func (p *benchPrinter) add(r bench.Result) {
-	p.doc.measured = append(p.doc.measured, r)
+	p.measured++
 	for _, unit := range r.Units() {
 		result := benchResult{Name: r.Name, Unit: unit, Median: r.Median(unit), Table: r.Table}
 		for _, round := range r.Rounds {

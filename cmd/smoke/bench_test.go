@@ -162,7 +162,6 @@ func missingCPU(doc map[string]any) []string {
 
 func TestBenchUsage(t *testing.T) {
 	t.Setenv(policyVariable, "")
-	folder := t.TempDir()
 	for _, test := range []struct {
 		args []string
 		text string
@@ -178,10 +177,6 @@ func TestBenchUsage(t *testing.T) {
 		{[]string{"--max-size", "1023"}, "--max-size 1023 is outside 1 KiB to 1 TiB"},
 		{[]string{"--max-size", "2000GiB"}, "outside"},
 		{[]string{"--max-size", "big"}, "is not a size"},
-		{[]string{"--plot", ""}, "--plot is empty"},
-		{[]string{"--simulate", "1", "--plot", filepath.Join(folder, "no", "prefix")}, "does not exist"},
-		{[]string{"--simulate", "1", "--plot", filepath.Join(writeFile(t, ""), "x") + "/"}, "not a directory"},
-		{[]string{"--plot", folder, "--only", "SHA256/cores=1$"}, "nothing to draw"},
 		{[]string{"--devices", "x"}, "neither the number of a GPU nor a UUID"},
 		{[]string{"--policy", "off", "--devices", "0"}, "forbids them"},
 		{[]string{"--policy", "off", "--simulate", "1"}, "forbids them"},
@@ -284,48 +279,6 @@ func TestBenchThatCannotBePrinted(t *testing.T) {
 		assert.Equal(t, exitFailed, a.run(context.Background(), append([]string{"smoke"}, args...)))
 		assert.Contains(t, stderr.String(), "OutputFailed: writing the results: no space left")
 	}
-}
-
-func TestBenchPlots(t *testing.T) {
-	t.Setenv(policyVariable, "")
-	folder := filepath.Join(t.TempDir(), "new") + "/"
-	c := runWith(t, absent, quickBench("--simulate", "2", "--only", "Copy|Scaling|Job", "--plot", folder)...)
-	require.Zero(t, c.code, c.stderr)
-	for name, texts := range map[string][]string{
-		"copy.svg":    {"Copies between host and device", "2 x simulated H100", "GB/s", "16 KiB", "upload, Go slice", "download, page-locked memory"},
-		"scaling.svg": {"Scaling over devices", "times the rate of one device", "SHA-256 in memory, pool.Scatter: ", "main job: ", "ideal"},
-	} {
-		assert.Contains(t, c.stderr, "drew "+folder+name)
-		drawn, err := os.ReadFile(folder + name)
-		require.NoError(t, err)
-		for _, text := range texts {
-			assert.Contains(t, string(drawn), text)
-		}
-	}
-
-	// Only what there are values for is drawn.
-	prefix := filepath.Join(t.TempDir(), "run1")
-	c = runWith(t, absent, quickBench("--simulate", "1", "--plot", prefix, "--only", "Copy")...)
-	require.Zero(t, c.code, c.stderr)
-	assert.FileExists(t, prefix+"-copy.svg")
-	assert.NoFileExists(t, prefix+"-scaling.svg")
-}
-
-// Without two GPUs the chart is over the cores.
-func TestBenchScalingOverCores(t *testing.T) {
-	doc := &benchReport{Host: host{Arch: "amd64", CPUs: 4}}
-	for _, m := range bench.List(&bench.Machine{Cores: 4}, bench.Sizes{Largest: 1 << 10}) {
-		doc.measured = append(doc.measured, bench.Result{Case: m, Rounds: []bench.Round{{N: 1, Time: time.Millisecond}}})
-	}
-	chart := scalingChart(doc)
-	assert.Equal(t, "Scaling over cores", chart.Title)
-	require.Len(t, chart.Lines, 3)
-	assert.Equal(t, "SHA-256 in memory: 131 M hashes/s on 1, 131 M hashes/s on 4", chart.Lines[0].Name)
-	assert.Equal(t, "main job: 0.00102 GB/s on 1, 0.00102 GB/s on 4", chart.Lines[1].Name)
-	assert.Equal(t, "ideal", chart.Lines[2].Name)
-	assert.InDelta(t, 4, chart.Lines[2].Points[1].Y, 0)
-	assert.Empty(t, copyChart(doc).Lines)
-	assert.Empty(t, scalingLines(nil))
 }
 
 func TestBenchNumbers(t *testing.T) {

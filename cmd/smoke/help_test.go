@@ -73,7 +73,7 @@ func TestFlagsOfCommands(t *testing.T) {
 		"help":            nil,
 		"completion":      nil,
 		"completion bash": nil,
-		"bench": {"--only", "--time", "--count", "--max-size", "--plot",
+		"bench": {"--only", "--time", "--count", "--max-size",
 			"--devices", "--policy", "--simulate", "--json", "--quiet"},
 	} {
 		t.Run(command, func(t *testing.T) {

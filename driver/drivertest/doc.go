@@ -33,7 +33,8 @@
 // then. Work that runs into it on the device poisons the process, as measured on hardware. The
 // launch returns Success and the next synchronisation ResultIllegalAddress. From then on all calls
 // return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh memory is filled with
-// 0xCD, up to 64 MiB: on hardware it is not zero either.
+// 0xCD, up to 64 MiB, and shared and local memory of each block with 0xFF: on hardware they are not zero either.
+// A register that is read before it is written has all bits set.
 //
 // # Kernels
 //

@@ -3,8 +3,9 @@
 
     python3 libs.py [--seconds S]
 
-The output has the format of Go's benchmarks. Matrices start as zeros for products, and as a random matrix with a strong
-diagonal for factorizations, each of which starts with a copy of it. With two devices it also adds over both, in a
+The output has the format of Go's benchmarks. Matrices start as zeros for products in float32 and BFloat16, and as random numbers for all
+other products. Factorizations start with a copy of a random matrix with a strong diagonal. The rates of attention and of a product with GELU are those of
+gpuc's TestTimesOfTensorsOnHardware. With two devices it also adds over both, in a
 process for each.
 
 Exit codes: 0 done, 2 usage, 3 PyTorch or a device is missing.
@@ -41,13 +42,40 @@ def benchmarks(torch):
         return lambda: torch.bmm(a, b, out=c)
 
     def int8():
-        a, b = (torch.zeros(8192, 8192, dtype=torch.int8, device="cuda") for _ in range(2))
+        a, b = (torch.randint(-128, 128, (8192, 8192), dtype=torch.int8, device="cuda") for _ in range(2))
         return lambda: torch._int_mm(a, b.t())
 
-    def fp8():
-        a, b = (torch.zeros(8192, 8192, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+    def tf32():
+        a, b, c = (torch.randn(8192, 8192, device="cuda") for _ in range(3))
+
+        def call():
+            torch.backends.cuda.matmul.allow_tf32 = True
+            torch.mm(a, b.t(), out=c)
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+        return call
+
+    def fp8(fast):
+        a, b = (torch.randn(8192, 8192, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
         one = torch.ones((), device="cuda")
-        return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast)
+
+    def gelu(m, n, k):
+        a, b = torch.randn(m, k, dtype=torch.bfloat16, device="cuda"), torch.randn(n, k, dtype=torch.bfloat16, device="cuda")
+        bias = torch.randn(n, dtype=torch.bfloat16, device="cuda")
+        return lambda: torch.nn.functional.gelu(torch.addmm(bias, a, b.t()), approximate="tanh")
+
+    def attention(backend, rows, heads, width, causal):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        which = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}[backend]
+        q, k, v = (torch.randn(1, rows, heads, width, dtype=torch.bfloat16, device="cuda").transpose(1, 2) for _ in range(3))
+
+        def call():
+            with torch.no_grad(), sdpa_kernel(which):
+                torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return call
 
     def matrix(kind):
         a = torch.rand(4096, 4096, dtype=kind, device="cuda")
@@ -71,8 +99,17 @@ def benchmarks(torch):
     yield "Torch/call=sgemm4096", 8, lambda: product(4096, torch.float32)
     yield "Torch/call=bf16-8192", 8, lambda: product(8192, torch.bfloat16)
     yield "Torch/call=batch64x512", 8, batch
-    yield "Torch/call=fp8-8192", 8, fp8
+    yield "Torch/call=fp8-8192", 8, lambda: fp8(False)
+    yield "Torch/call=fp8-8192-fast", 8, lambda: fp8(True)
     yield "Torch/call=int8-8192", 8, int8
+    yield "Torch/call=tf32-8192", 8, tf32
+    for m, n, k in (4096, 4096, 4096), (8192, 8192, 8192), (4096, 16384, 4096):
+        yield f"Torch/call=gelu-{m}x{n}x{k}", 8, lambda m=m, n=n, k=k: gelu(m, n, k)
+    for rows, heads, width in (4096, 32, 128), (4096, 32, 64), (4096, 16, 256), (16384, 8, 128), (16384, 8, 64):
+        for causal in False, True:
+            for backend in "cudnn", "flash":
+                name = f"TorchAttention/{backend}/{heads}x{rows}x{width}" + "-causal" * causal
+                yield name, 8, lambda backend=backend, rows=rows, heads=heads, width=width, causal=causal: attention(backend, rows, heads, width, causal)
     yield "Torch/call=fft-2^24", 8, lambda: fft(1 << 24)
     yield "Torch/call=fft-1024x4096", 8, lambda: fft(1024, 4096)
     for kind in torch.float32, torch.float64:

@@ -38,7 +38,6 @@ var preambles = map[string]string{
 	"arena/doc.go":                         "var binding *driver.Binding; var handle driver.Stream; func launch(driver.Stream, driver.DevicePtr)",
 	"cluster/doc.go":                       "var nc *nats.Conn; var group *isolate.Group; var images [][]byte",
 	"cmd/smoke/internal/bench/doc.go":      "var machine *bench.Machine; var options bench.Options",
-	"cmd/smoke/internal/plot/doc.go":       "var w io.Writer; var points []plot.Point; func formatSize(float64) string",
 	"contrib/prometheus/collector.go":      "var registry *prometheus.Registry",
 	"driver/doc.go":                        "func onTheCPU() error",
 	"driver/nvml/doc.go":                   "var uuid driver.UUID",

@@ -18,7 +18,7 @@ var float32Ops = map[string]string{
 	"FMA32": "fma.rn.f32", "Sqrt32": "sqrt.rn.f32", "Abs32": "abs.f32", "Floor32": "cvt.rmi.f32.f32", "Ceil32": "cvt.rpi.f32.f32",
 	"Trunc32": "cvt.rzi.f32.f32", "RoundToEven32": "cvt.rni.f32.f32",
 	"FastDiv32": "div.approx.f32", "FastSqrt32": "sqrt.approx.f32", "FastRsqrt32": "rsqrt.approx.f32", "FastRcp32": "rcp.approx.f32",
-	"FastSin32": "sin.approx.f32", "FastCos32": "cos.approx.f32", "FastTanh32": "tanh.approx.f32", "FastExp2": "ex2.approx.f32", "FastLog2": "lg2.approx.f32",
+	"FastSin32": "sin.approx.f32", "FastCos32": "cos.approx.f32", "FastTanh32": "tanh.approx.f32", "FastExp2": "ex2.approx.ftz.f32", "FastLog2": "lg2.approx.f32",
 }
 
 // atomicOps are the atomics, by function.

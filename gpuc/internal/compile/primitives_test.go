@@ -63,8 +63,8 @@ var libraryOptions = map[string]compile.Options{
 	"transformer sm_80": {Arch: 80, Checks: compile.ChecksOff},
 	"products":          {Arch: 80, Checks: compile.ChecksOff},
 	"float8":            {Arch: 89, Checks: compile.ChecksOff},
-	"fused sm_80":       {Arch: 80, Checks: compile.ChecksOff},
-	"fused sm_90a":      {Arch: 90, Only: true, Checks: compile.ChecksOff},
+	"fused sm_80":       {Arch: 80, Checks: compile.ChecksTrap},
+	"fused sm_90a":      {Arch: 90, Only: true, Checks: compile.ChecksTrap},
 
 	"products sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
 	"float8 sm_90a":   {Arch: 90, Only: true, Checks: compile.ChecksOff},

@@ -93,6 +93,13 @@ func (k *kctx) tensor(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 			return val{}, false
 		}
 		return k.pure("cvt.rn."+halfType[tensorName(fn, 0)]+"x2.f32", k32, k.register(a[1]).r, k.register(a[0]).r), true
+	case "ToFloat8E4M3", "ToFloat8E5M2":
+		if k.o.Arch < 89 {
+			return val{}, false
+		}
+		k.funcs.version = max(k.funcs.version, "8.1")
+		two := k.pure("cvt.rn.satfinite."+strings.ToLower(name[len("ToFloat8"):])+"x2.f32", kHalf, "0f00000000", k.register(a[0]).r)
+		return val{k: kAgg, e: []val{k.pure("cvt.u32.u16", k32, two.r)}}, true
 	case "Float32", "ToFloat":
 		of := tensorName(fn, 0)
 		switch {

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,11 @@ func BenchmarkGroups(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			h := &gmem{}
-			body := "mov.u32 %r30, s; mad.lo.u32 %r30, %ti, 4, %r30; mov.u32 %r29, 0;\nL:\n"
+			body := "mov.u32 %r30, s; mad.lo.u32 %r30, %ti, 4, %r30; mov.u32 %r29, 0;\n"
+			for i := 1; i < 11; i++ {
+				body += fmt.Sprintf("mov.b32 %%r%d, 0; mov.b64 %%rd%d, 0;\n", i, i)
+			}
+			body += "L:\n"
 			for range 16 {
 				body += code + "\n"
 			}

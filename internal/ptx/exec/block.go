@@ -1,6 +1,9 @@
 package exec
 
-import "unsafe"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // block is a thread block in execution: its warps, its shared memory, its barriers. A
 // worker runs its warps in turn on one goroutine, so that nothing in it needs a lock.
@@ -65,6 +68,16 @@ func alignedBytes(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
 
+// junk is what shared and local memory begin with, since a device does not clear them: NaN as a float, -1 as an integer.
+var junk = bytes.Repeat([]byte{0xff}, 4096)
+
+// spoil fills memory with junk.
+func spoil(b []byte) {
+	for len(b) > 0 {
+		b = b[copy(b, junk):]
+	}
+}
+
 // release drops what a pooled block must not keep alive.
 func (b *block) release() {
 	b.l, b.late = nil, nil
@@ -78,7 +91,7 @@ func (b *block) release() {
 func (b *block) start(n uint64) {
 	g := b.l.Grid
 	b.ctaid = [3]uint32{uint32(n % uint64(g[0])), uint32(n / uint64(g[0]) % uint64(g[1])), uint32(n / uint64(g[0]) / uint64(g[1]))}
-	clear(b.shared)
+	spoil(b.shared)
 	b.check, b.noGrid = false, false
 	b.barriers = [17]barrier{}
 	b.tiles, b.begun = b.tiles[:0], 0

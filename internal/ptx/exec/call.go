@@ -12,13 +12,16 @@ type function struct {
 	entry  int32 // program counter
 	slots  int32
 	preds  int32
-	local  uint32  // bytes of .local and .param variables per thread, aligned to 16
-	stack  uint32  // bytes that a device takes of a thread's stack, at least
-	clear  []int32 // registers that may be read before they are written
+	local  uint32   // bytes of .local and .param variables per thread, aligned to 16
+	stack  uint32   // bytes that a device takes of a thread's stack, at least
+	junk   []copied // to registers that may be read before they are written
 
 	params  []formal
 	returns []formal
 }
+
+// copied is a slot that gets the value of another one.
+type copied struct{ to, from int32 }
 
 // formal is a parameter or return value as the callee sees it: in a register, a
 // predicate or in its frame of local memory.

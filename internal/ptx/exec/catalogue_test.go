@@ -193,7 +193,7 @@ func TestSHA256Calls(t *testing.T) {
 
 // BenchmarkSHA256Chunks measures thread instructions per second of the integer path.
 func BenchmarkSHA256Chunks(b *testing.B) {
-	lengths := make([]int, 128)
+	lengths := make([]int, 512)
 	for i := range lengths {
 		lengths[i] = 4096
 	}
@@ -203,7 +203,7 @@ func BenchmarkSHA256Chunks(b *testing.B) {
 			k := c.l.Entry("sha256_chunks")
 			var steps, total uint64
 			l := Launch{
-				Grid: dim(uint32(4)), Block: dim(32), Params: args(k, c.params...), Memory: c.h, Workers: workers, Steps: &steps,
+				Grid: dim(4), Block: dim(128), Params: args(k, c.params...), Memory: c.h, Workers: workers, Steps: &steps,
 			}
 			b.ReportAllocs()
 			for b.Loop() {

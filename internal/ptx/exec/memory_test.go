@@ -318,6 +318,35 @@ mov.u32 %r6, %dynamic_smem_size; mad.lo.u32 %r5, %r6, 1000, %r5; st.global.u32 [
 	require.Equal(t, "shared", f.Space)
 }
 
+// TestJunk reads what nobody has written. The block before wrote zeros there.
+func TestJunk(t *testing.T) {
+	for _, c := range []struct{ name, decl, body string }{
+		{"static shared memory", ".shared .align 4 .b8 s[5000];", "mad.lo.u32 %r2, %ti, 76, s; ld.shared.u32 %r1, [%r2]; st.shared.u32 [%r2], 0;"},
+		{"dynamic shared memory", ".shared .u32 s[3]; .extern .shared .align 16 .b8 dyn[];", "mad.lo.u32 %r2, %ti, 4, dyn; ld.shared.u32 %r1, [%r2]; st.shared.u32 [%r2], 0;"},
+		{"local memory", "", ".local .align 4 .b8 l[200]; ld.local.u32 %r1, [l+196]; st.local.u32 [l+196], 0;"},
+		{"16 bits", "", ".reg .b16 %x; cvt.u32.u16 %r1, %x; sub.u32 %r1, %r1, 0x10000; mov.b16 %x, 0;"},
+		{"32 bits", "", ".reg .f32 %x; mov.b32 %r2, %x; cvt.u64.u32 %rd1, %r2; shr.u64 %rd1, %rd1, 16; cvt.u32.u64 %r1, %rd1; sub.u32 %r1, %r1, 0x10000; mov.f32 %x, 0f00000000;"},
+		{"64 bits", "", ".reg .b64 %x; shr.s64 %x, %x, 40; cvt.u32.u64 %r1, %x; mov.b64 %x, 0;"},
+		{"128 bits", "", ".reg .b128 %x; mov.b128 {%rd1, %rd2}, %x; and.b64 %rd1, %rd1, %rd2; shr.u64 %rd1, %rd1, 32; cvt.u32.u64 %r1, %rd1; mov.b64 %rd1, 0; mov.b128 %x, {%rd1, %rd1};"},
+		{"a predicate", "", ".reg .pred %x; selp.s32 %r1, -1, 0, %x; setp.ne.u32 %x, %r1, %r1;"},
+		{"a register of some threads", "", "setp.gt.u32 %p1, %ti, 63; @%p1 mov.u32 %r1, 0;"},
+		{"a register of a function", ".func (.reg .u32 %y) f() { .reg .u32 %x; mov.u32 %y, %x; mov.u32 %x, 0; ret; }", "call (%r1), f, (); call (%r1), f, ();"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &gmem{}
+			l := load(t, h, kernelOf(c.decl, c.body+" st.global.u32 [%out], %r1; ret;"))
+			k := l.Entry("k")
+			for range 2 { // the second launch has the blocks of the first
+				out := h.alloc(4 * 3 * 64)
+				require.NoError(t, k.Launch(t.Context(), Launch{Grid: dim(3), Block: dim(64), SharedBytes: 256, Params: args(k, out), Memory: h, Workers: 1}))
+				for i, v := range h.get32(out) {
+					require.Equal(t, ^uint32(0), v, "thread %d", i)
+				}
+			}
+		})
+	}
+}
+
 func TestSpecialRegisters(t *testing.T) {
 	h := &gmem{}
 	l := load(t, h, header+`.visible .entry k(.param .u64 out) {

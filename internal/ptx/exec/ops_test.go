@@ -394,12 +394,12 @@ func TestMoreIntegerOps(t *testing.T) {
 		{"setp.hs.u16 %p, %a, %b; setp.ne.and.b32 %p|%q, %c, 7, !%p; selp.u32 %d, 1, 0, %p; selp.u32 %x, 2, 0, %q; or.b32 %d, %d, %x;", "32 16 16 32",
 			func(a, b, c uint64) uint64 { return uint64(b2i(c != 7 && a < b) + 2*b2i(c == 7 && a < b)) }},
 		{"set.gt.u32.s64 %d, %a, %b;", "32 64 64", func(a, b, _ uint64) uint64 { return -uint64(b2i(int64(a) > int64(b))) }},
-		{"set.le.xor.f32.u32 %d, %a, %b, %p;", "32 32 32", func(a, b, _ uint64) uint64 { return uint64(b2i(a <= b)) * 0x3f800000 }},
+		{"setp.ne.u32 %p, %a, %a; set.le.xor.f32.u32 %d, %a, %b, %p;", "32 32 32", func(a, b, _ uint64) uint64 { return uint64(b2i(a <= b)) * 0x3f800000 }},
 		{"mov.b64 {%x, %y}, %a; mov.b64 %d, {%y, %x};", "64 64", func(a, _, _ uint64) uint64 { return a>>32 | a<<32 }},
 		{"mov.b32 {%b, %c}, %a; mov.b32 %d, {%c, %b};", "32 32 16 16", func(a, _, _ uint64) uint64 { return a>>16&0xffff | a<<16 }},
 		{"{ .reg .b128 %w; mov.b128 %w, {%a, %b}; mov.b128 {%b, %d}, %w; xor.b64 %d, %d, %b; }", "64 64 64", func(a, b, _ uint64) uint64 { return a ^ b }},
 		{"{ .reg .v2 .b32 %v; mov.b64 {%v.x, %v.y}, %a; add.u32 %d, %v.x, %v.y; }", "32 64", func(a, _, _ uint64) uint64 { return a + a>>32 }},
-		{"lop3.or.b32 %d|%p, %a, %b, %c, 0x80, %q; selp.b32 %d, 1, 2, %p;", "32 32 32 32", func(a, b, c uint64) uint64 {
+		{"setp.ne.u32 %q, %a, %a; lop3.or.b32 %d|%p, %a, %b, %c, 0x80, %q; selp.b32 %d, 1, 2, %p;", "32 32 32 32", func(a, b, c uint64) uint64 {
 			return map[bool]uint64{true: 1, false: 2}[a&b&c != 0]
 		}},
 		{"cvt.s16.s8 %x, %a; cvt.s64.s8 %d, %b;", "64 32 32", func(_, b, _ uint64) uint64 { return uint64(int64(int8(b))) }},

@@ -3,6 +3,7 @@ package exec
 import (
 	"container/heap"
 	"math/bits"
+	"slices"
 	"sort"
 )
 
@@ -107,9 +108,8 @@ func (x *fnc) allocate(code []inst, blocks []laidBlock) {
 	}
 	if uint64(ng)*uint64(len(blocks))*2 > maxLivenessBits {
 		x.fn.slots = x.nv
-		x.fn.clear = make([]int32, n)
-		for i := range x.fn.clear {
-			x.fn.clear[i] = int32(i)
+		for r, from := range x.junk() {
+			x.fn.junk = append(x.fn.junk, copied{int32(r), from})
 		}
 		return
 	}
@@ -156,9 +156,10 @@ func (x *fnc) allocate(code []inst, blocks []laidBlock) {
 		}
 	}
 	slot := scan(start, end, never, &x.fn.slots)
+	junk := x.junk()
 	for r, g := range global {
 		if g >= 0 && len(blocks) > 0 && liveIn[0].has(g) {
-			x.fn.clear = append(x.fn.clear, slot[r])
+			x.fn.junk = append(x.fn.junk, copied{slot[r], junk[r]})
 		}
 	}
 	move := func(s *int32, _ bool) {
@@ -175,6 +176,21 @@ func (x *fnc) allocate(code []inst, blocks []laidBlock) {
 			move(&list[i].slotHi, false)
 		}
 	}
+}
+
+// junk gives for each virtual register the constant that it holds before it is written: set bits as wide as the PTX register,
+// and zero where the decoder made it.
+func (x *fnc) junk() []int32 {
+	all := slices.Repeat([]int32{noSlot}, int(x.nv))
+	for i, r := range x.f.Registers {
+		if x.regs[i] >= 0 {
+			all[x.regs[i]] = x.constant(widthMask(r.Type.Bits()))
+		}
+		if x.high[i] >= 0 {
+			all[x.high[i]] = x.constant(widthMask(64))
+		}
+	}
+	return all
 }
 
 // liveness solves the usual data flow for the registers that several blocks share.

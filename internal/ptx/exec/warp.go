@@ -121,7 +121,7 @@ func (w *warp) start(threads int) {
 	w.copies, w.copyGroups = w.copies[:0], [32]int{}
 	w.products, w.productGroup, w.stores, w.storeGroup = w.products[:0], 0, w.stores[:0], [32]int{}
 	w.arrived = [17]uint32{}
-	clear(w.local)
+	spoil(w.local)
 	g := &w.groups[0]
 	frames := g.frames[:0]
 	*g = group{mask: w.alive, fn: k.fn, frames: frames, pc: k.fn.entry, stack: k.fn.stack}
@@ -136,16 +136,16 @@ func (w *warp) frame(g *group) {
 	w.lbase = g.lbase
 }
 
-// enter prepares a fresh frame: the constant predicate, and zero in what the function
+// enter prepares a fresh frame: the constant predicate, and set bits in what the function
 // may read before it writes, so that a run depends on nothing that came before.
 func (w *warp) enter(f *function) {
 	mask := w.groups[w.cur].mask
 	w.p[0] = full
 	for i := 1; i < len(w.p); i++ {
-		w.p[i] &^= mask
+		w.p[i] |= mask
 	}
-	for _, s := range f.clear {
-		blend(&w.r[s], &w.k[0], mask)
+	for _, j := range f.junk {
+		blend(&w.r[j.to], w.lane(j.from), mask)
 	}
 }
 

@@ -14,6 +14,9 @@ const (
 	Tile    = 128
 	Threads = 128
 
+	// MoveThreads is how many threads a block of Transpose and of Merge has.
+	MoveThreads = 256
+
 	// DepthBytes is how many bytes of a row of A and of B a stage has.
 	DepthBytes = 64
 
@@ -22,7 +25,7 @@ const (
 	chunks = DepthBytes / 16 // of 16 bytes, in a row of a stage
 	stage  = 2 * Tile * chunks
 	apart  = Threads / chunks // rows between the copies of a thread
-	copies = Tile / apart     // of a thread, from A and from B
+	copies = Tile / apart     // of a thread, from A and from B: as many as a warp has fragments of A
 	group  = 16               // rows of blocks that run at once, so that they share what they read
 
 	// SharedBytes is the dynamic shared memory of a block.
@@ -37,7 +40,7 @@ const (
 // A place along z has part columns of A and B. Where there are sums, they get those of each place, and Merge makes C of them. Package kernels makes the PTX for Float16 from that for BFloat16.
 //
 //purecuda:kernel block=128 noalias T=gpu.BFloat16
-func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]float32, part int32) {
 	Multiply[T](t, Halves[T]{}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
@@ -93,43 +96,64 @@ func SizeOf[T any]() int32 {
 	return int32(unsafe.Sizeof(v))
 }
 
-// Pairs makes what C has for the sums of two columns side by side. col is the first.
+// Pairs makes what C has for the sums of two columns side by side, with what it has for these columns. col is the first.
 type Pairs[S gpu.Sum, P any] interface {
-	Pair(x, y S, col int32) P
+	Columns(col int32) [2]float32
+	Pair(x, y S, of [2]float32) P
 }
 
+// Bias has a number for each column, or none.
+type Bias []float32
+
+// Columns are the numbers of two columns, and 0 where there are none.
+func (b Bias) Columns(col int32) [2]float32 { return [2]float32{b.Of(col), b.Of(col + 1)} }
+
+// Of is the number of a column.
+func (b Bias) Of(col int32) float32 {
+	if int(col) < len(b) {
+		return b[col]
+	}
+	return 0
+}
+
+// plain has nothing for columns.
+type plain struct{}
+
+// Columns are zeros.
+func (plain) Columns(int32) (none [2]float32) { return none }
+
 // Halves rounds sums.
-type Halves[T gpu.Half] struct{}
+type Halves[T gpu.Half] struct{ plain }
 
 // Pair is a word of C.
-func (Halves[T]) Pair(x, y float32, _ int32) uint32 { return gpu.PackHalves[T](x, y) }
+func (Halves[T]) Pair(x, y float32, _ [2]float32) uint32 { return gpu.PackHalves[T](x, y) }
 
 // Sums leaves sums as they are, for Merge.
-type Sums[S gpu.Sum] struct{}
+type Sums[S gpu.Sum] struct{ plain }
 
 // Pair is two sums.
-func (Sums[S]) Pair(x, y S, _ int32) [2]S { return [2]S{x, y} }
+func (Sums[S]) Pair(x, y S, _ [2]float32) [2]S { return [2]S{x, y} }
 
 // Finished makes an element of C by a function of the sum and the bias of its column.
 type Finished[S gpu.Sum, R any, F Finish[S, R]] struct {
-	By   F
-	Bias []float32
+	By F
+	Bias
 }
 
 // Pair is two elements of C.
-func (f Finished[S, R, F]) Pair(x, y S, col int32) [2]R {
-	return [2]R{f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1))}
+func (f Finished[S, R, F]) Pair(x, y S, of [2]float32) [2]R {
+	return [2]R{f.By.Apply(x, of[0]), f.By.Apply(y, of[1])}
 }
 
 // Activated is Finished that rounds.
 type Activated[T gpu.Half, F Activation] struct {
-	By   F
-	Bias []float32
+	By F
+	Bias
 }
 
 // Pair is a word of C.
-func (f Activated[T, F]) Pair(x, y float32, col int32) uint32 {
-	return gpu.PackHalves[T](f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1)))
+func (f Activated[T, F]) Pair(x, y float32, of [2]float32) uint32 {
+	return gpu.PackHalves[T](f.By.Apply(x, of[0]), f.By.Apply(y, of[1]))
 }
 
 // Finish makes an element of C.
@@ -148,16 +172,8 @@ type Plain struct{}
 // Apply is sum.
 func (Plain) Apply(sum, bias float32) float32 { return sum }
 
-// Bias is that of a column, and 0 where there is none.
-func Bias(of []float32, col int32) float32 {
-	if int(col) < len(of) {
-		return of[col]
-	}
-	return 0
-}
-
 // Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
-func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]S, part int32) {
 	size := SizeOf[T]()
 	per, depth := 16/size, DepthBytes/size // elements of a chunk, and of a row of a stage
 	sh := gpu.DynamicShared[gpu.Uint4](t)
@@ -167,21 +183,19 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 	warpRow, warpCol := warp/2*64, warp%2*64
 
 	// A thread copies 16 bytes of every 32nd row. Chunks change places by the row, so that 8 rows of one chunk lie in all banks.
-	// Rows outside of the matrix are the last: what they give is not stored.
 	r, ch := tid/chunks, tid%chunks
-	to := r*chunks + ch ^ turn(r)
+	to := r*chunks + ch ^ r>>1&3
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
 	a, b = a[t.BlockY()*strideA+int(begin/per):], b[t.BlockY()*strideB+int(begin/per):]
-	var fromA, fromB [copies][]gpu.Uint4
-	for i := range int32(copies) {
-		fromA[i], fromB[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):], b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
+	from := copier{rows: m - row0 - r, cols: n - col0 - r, at: min(ch, (deep-1)/per), left: deep - ch*per}
+	for i := range int32(copies) { // rows outside are the last, so that there is one, but nothing is copied of it
+		from.a[i], from.b[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):], b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
 	}
-	from, left := min(ch, (deep-1)/per), deep-ch*per
 
 	// What this lane loads: rows of A, and of B after it.
-	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^turn(lane)
-	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^turn(lane)
+	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^lane>>1&3
+	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^lane>>1&3
 
 	var acc [4][8]gpu.FragmentC[S]
 	var fa [2][4]gpu.FragmentA[T]
@@ -189,16 +203,11 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
 	for s := range int32(stages) {
-		bytes, into := max(0, min(per, left))*size, sh[s*stage+to:]
+		into := sh[s*stage+to:]
 		for i := range int32(copies) {
-			gpu.CopyAsyncPart(t, &into[i*apart*chunks], &fromA[i][from], int(bytes))
-			gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &fromB[i][from], int(bytes))
+			from.row(t, into, i, size)
 		}
-		gpu.CopyCommit(t)
-		if left > depth {
-			from += chunks
-		}
-		left -= depth
+		from.next(t, size)
 	}
 	gpu.CopyWait(t, stages-1)
 	t.Barrier()
@@ -209,7 +218,7 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 	}
 	at := int32(0) // the stage that is read
 	for range tiles {
-		bytes, into := max(0, min(per, left))*size, sh[at+to:]
+		into := sh[at+to:]
 		for s := range int32(steps) {
 			if s == steps-1 { // All have read this stage. The next one is there, and copies take the place of this one.
 				gpu.CopyWait(t, stages-2)
@@ -225,57 +234,50 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 			}
 			for i := range int32(4) {
-				for j := range int32(8) {
-					l := j ^ i&1*7 // there and back, so that B stays in its registers
+				for j := range 8 {
+					l := j ^ int(i)&1*7 // there and back, so that B stays in its registers
 					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
 				}
-				for p := range int32(copies) {
-					if s == steps-1 && p*4/copies == i { // The copies lie between the products.
-						gpu.CopyAsyncPart(t, &into[p*apart*chunks], &fromA[p][from], int(bytes))
-						gpu.CopyAsyncPart(t, &into[(Tile+p*apart)*chunks], &fromB[p][from], int(bytes))
-					}
+				if s == steps-1 { // the copies lie between the products
+					from.row(t, into, i, size)
 				}
 			}
 		}
-		gpu.CopyCommit(t)
-		if left > depth {
-			from += chunks
-		}
-		left -= depth
+		from.next(t, size)
 	}
 	gpu.CopyWait(t, 0)
 	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
-	right := n - col
-	wide, parted := int(even(n)), len(sums) > 0
-	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*wide):]
-	for i := range int32(4) {
-		for half := range int32(2) {
-			if y := row + i*16 + half*8; y < m {
-				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*wide+int(col)
-				for j := range 8 {
-					if int32(j)*8 < right {
-						x, y := acc[i][j][half*2], acc[i][j][half*2+1]
-						if int32(j)*8+1 >= right { // behind the last column
-							y = 0
-						}
-						if parted {
-							sums[at+j*8], sums[at+j*8+1] = x, y
-							continue
-						}
-						c[first+j*4] = f.Pair(x, y, col+int32(j*8))
-					}
-				}
-			}
-		}
+	if len(sums) > 0 {
+		wide := even(n) / 2
+		store(Sums[S]{}, &acc, sums, (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*int(wide), wide, row, col, m, n)
+	} else {
+		store(f, &acc, c, t.BlockY()*strideC, pitchC, row, col, m, n)
 	}
 }
 
-// turn is what the chunks of a row are turned by.
-func turn(row int32) int32 {
-	if chunks == 8 {
-		return row & 7
+// store writes pairs of a tile of c, of which the product begins at pair first, and the sums of the lane at row and col.
+func store[S gpu.Sum, P any, F Pairs[S, P]](f F, acc *[4][8]gpu.FragmentC[S], c []P, first int, pitch, row, col, m, n int32) {
+	var columns [8][2]float32
+	for j := range int32(8) {
+		columns[j] = f.Columns(col + 8*j)
 	}
-	return row >> 1 & 3
+	to := c[min(len(c), first+int(row)*int(pitch)+int(col/2)):]
+	down, left := m-row, n-col
+	//purecuda:unroll 1
+	for range 2 { // half of the sums, and the others in their place: f is there half as often
+		for i := range int32(4) {
+			if 8*i < down {
+				for j := range int32(8) {
+					if sums := &acc[i/2][j]; 8*j < left {
+						to[4*j] = f.Pair(sums[i&1*2], sums[i&1*2+1], columns[j])
+					}
+				}
+			}
+			to = to[min(len(to), 8*int(pitch)):]
+		}
+		acc[0], acc[1] = acc[2], acc[3]
+		down -= 32
+	}
 }
 
 // even is n, or n+1 where that is even.
@@ -317,7 +319,32 @@ func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m
 			}
 		}
 	}
-	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, 2*pair)
+	c[t.BlockY()*strideC+int(row)*int(pitchC)+int(pair)] = f.Pair(x, y, f.Columns(2*pair))
+}
+
+// copier copies what a thread has to copy of one stage after another.
+type copier struct {
+	a, b       [copies][]gpu.Uint4 // every 32nd row
+	rows, cols int32               // that are left from this thread's first on
+	at         int32               // of a row, or the last
+	left       int32               // columns of A and B from there on
+}
+
+// row begins to copy from a row of A and one of B, of elements of size bytes. What lies outside the matrices is zero, and is not read:
+// blocks that read one row for all of those would wait for each other.
+func (c *copier) row(t *gpu.Thread, into []gpu.Uint4, i, size int32) {
+	bytes := max(0, min(16/size, c.left)) * size
+	gpu.CopyAsyncPart(t, &into[i*apart*chunks], &c.a[i][c.at], int(gpu.Select(i*apart < c.rows, bytes, 0)))
+	gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &c.b[i][c.at], int(gpu.Select(i*apart < c.cols, bytes, 0)))
+}
+
+// next ends a stage.
+func (c *copier) next(t *gpu.Thread, size int32) {
+	gpu.CopyCommit(t)
+	if c.left > DepthBytes/size {
+		c.at += chunks
+	}
+	c.left -= DepthBytes / size
 }
 
 // place is the place of a block: group blocks along m, then the next along n.

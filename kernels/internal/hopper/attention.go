@@ -6,9 +6,15 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 )
 
-// Attention: a block takes 128 rows of Q of one head, and runs over all rows of K and V. Four warps copy, and twice four compute 64
+// Attention: a block takes rows of Q of one head, and runs over all rows of K and V. Four warps copy, and teams of four compute 64
 // rows each. Tiles of K and V have as many rows as AttentionKeys says. A tile has 64 columns of all of its rows, then the next 64.
 const attentionSlots = 4 // of tiles of K and V in turns
+
+// AttentionRows is how many rows of Q a block takes: of 64 columns those of three teams, so that one multiplies while two make powers.
+func AttentionRows(width int) int { return 128 + 64/width*64 }
+
+// AttentionThreads is how many threads a block has.
+func AttentionThreads(width int) int { return 128 + 2*AttentionRows(width) }
 
 // AttentionKeys is how many rows of K and V a tile has: as many as the registers have room for scores of.
 func AttentionKeys(width int) int {
@@ -19,47 +25,51 @@ func AttentionKeys(width int) int {
 }
 
 func attentionRows(width, high int) int {
-	return width/64*(Rows+attentionSlots*high) + consumers*2*StoreRows
+	return width/64*(AttentionRows(width)+attentionSlots*high) + 2*AttentionRows(width)
 }
 
 // AttentionBytes is the dynamic shared memory of a block: Q, tiles of K and V, tiles to store, and barriers of slots, of Q and of teams.
 func AttentionBytes(width int) int {
-	return attentionRows(width, AttentionKeys(width))*128 + (2*attentionSlots+3)*8
+	return attentionRows(width, AttentionKeys(width))*128 + (2*attentionSlots+1+AttentionRows(width)/64)*8
 }
 
 // Attend computes softmax(scale * Q * transposed K) * V for heads of width columns, that lie beside each other. O is the accumulator of the
 // result, and S that of the scores. Q has rows rows, and K and V have keys, of a head for group of Q's. The grid has a block for each
-// 128 rows along x, and one for each head along y. scale counts in powers of 2. Where causal is set, row i of Q sees those of
-// K up to i + keys - rows. The boxes of q have Rows rows, those of k and v high, which is AttentionKeys, and those of out StoreRows.
+// AttentionRows along x, and one for each head along y. scale counts in powers of 2. Where causal is set, row i of Q sees those of
+// K up to i + keys - rows. The boxes of q have AttentionRows, those of k and v high, which is AttentionKeys, and those of out StoreRows.
 func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, high int, q, k, v, out gpu.Tiles[T], rows, keys, group int32, scale float32, causal bool) {
-	chunks := width / 64
-	size := chunks * high // rows of a slot
+	chunks, size, teams := width/64, width/64*high, AttentionRows(width)/64
 	room := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
-	slots := room[chunks*Rows:]
+	slots := room[chunks*teams*64:]
 	bars := gpu.DynamicShared[gpu.TxBarrier](t)[attentionRows(width, high)*16:]
 	first := &bars[2*attentionSlots] // of Q
 	turns := bars[2*attentionSlots+1:]
 	if t.Rank() == 0 {
 		first.Init(t, 1)
-		turns[0].Init(t, consumers/2)
-		turns[1].Init(t, consumers/2)
+		for i := range teams {
+			turns[i].Init(t, 4)
+		}
 	}
-	line := gpu.NewPipeline(t, bars[:attentionSlots], bars[attentionSlots:2*attentionSlots], consumers)
+	line := gpu.NewPipeline(t, bars[:attentionSlots], bars[attentionSlots:2*attentionSlots], 4*teams)
 	// The last rows come first: where causal is set, they take longest.
-	head, row0 := int32(t.BlockY()), int32((t.GridDimX()-1-t.BlockX())*Rows)
+	head, row0 := int32(t.BlockY()), int32((t.GridDimX()-1-t.BlockX())*teams*64)
 	seen := keys - rows // how many more rows of K than its number a row of Q sees
 	tiles := (keys + int32(high) - 1) / int32(high)
 	if causal {
-		tiles = min(tiles, (row0+Rows+seen+int32(high)-1)/int32(high))
+		tiles = min(tiles, (row0+int32(teams*64)+seen+int32(high)-1)/int32(high))
 	}
 	if t.Warp() < 4 {
-		gpu.FewerRegisters(t, 40)
+		if teams == 3 {
+			gpu.FewerRegisters(t, 32)
+		} else {
+			gpu.FewerRegisters(t, 40)
+		}
 		if t.Rank() != 0 {
 			return
 		}
-		first.Expect(t, chunks*Rows*128)
+		first.Expect(t, chunks*teams*64*128)
 		for c := range chunks {
-			gpu.CopyTile(t, room[c*Rows:], q, head*int32(width)+int32(c*64), row0, 0, first)
+			gpu.CopyTile(t, room[c*teams*64:], q, head*int32(width)+int32(c*64), row0, 0, first)
 		}
 		col := head / group * int32(width)
 		for i := range tiles + 1 { // the values of a tile come after the scores of the next
@@ -72,7 +82,11 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 		}
 		return
 	}
-	gpu.MoreRegisters(t, 232)
+	if teams == 3 {
+		gpu.MoreRegisters(t, 160)
+	} else {
+		gpu.MoreRegisters(t, 232)
+	}
 	warp, lane := t.Warp()-4, t.Lane()
 	ours := room[warp/4*64:] // of Q
 	row := row0 + int32(warp*16+lane>>2)
@@ -81,10 +95,13 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 	var p [8]gpu.FragmentA[T]
 	most, sum := [2]float32{-1e30, -1e30}, [2]float32{} // of rows row and row+8
 	first.Wait(t, 0)
-	mine, its, parity := turns[warp/4:], turns[1-warp/4:], uint32(1-warp/4) // the first team need not wait at first
+	mine, next, parity := turns[warp/4:], turns[(warp/4+1)%teams:], uint32(0)
+	if warp < 4 { // the first team need not wait at first
+		parity = 1
+	}
 	slot := line.Consume(t)
 	gpu.WGMMAFence(t)
-	scores(t, &s, ours, slots[slot*size:], chunks, high)
+	scores(t, &s, ours, slots[slot*size:], teams*64, chunks, high)
 	gpu.WGMMACommit(t)
 	gpu.WGMMAWait(t, 0)
 	if lane == 0 {
@@ -103,7 +120,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 			parity ^= 1
 		}
 		gpu.WGMMAFence(t)
-		scores(t, &s, ours, slots[slot*size:], chunks, high)
+		scores(t, &s, ours, slots[slot*size:], teams*64, chunks, high)
 		gpu.WGMMACommit(t)
 		for j := range high / 16 {
 			gpu.WGMMARows(t, &acc, p[j], slots[before*size:], 16*j, high, true)
@@ -111,7 +128,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 		gpu.WGMMACommit(t)
 		gpu.WGMMAWait(t, 1)
 		if width < 256 && lane == 0 {
-			its[0].Arrive(t)
+			next[0].Arrive(t)
 		}
 		if lane == 0 {
 			line.Release(t, slot)
@@ -144,7 +161,7 @@ func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, hig
 	for j := range width / 2 {
 		acc[j] *= sum[j>>1&1]
 	}
-	own := room[attentionRows(width, high)-consumers*2*StoreRows+warp*2*StoreRows:]
+	own := room[attentionRows(width, high)-2*AttentionRows(width)+warp*2*StoreRows:]
 	for c := range chunks {
 		to := own[c&1*StoreRows:]
 		if lane == 0 {
@@ -174,9 +191,9 @@ func fetch[T gpu.Half](t *gpu.Thread, line *gpu.Pipeline, slots gpu.SharedTile[T
 }
 
 // scores begins s = Q * transposed K.
-func scores[T gpu.Half, S gpu.Accumulator[float32]](t *gpu.Thread, s *S, q, k gpu.SharedTile[T], chunks, high int) {
+func scores[T gpu.Half, S gpu.Accumulator[float32]](t *gpu.Thread, s *S, q, k gpu.SharedTile[T], rows, chunks, high int) {
 	for c := range chunks {
-		gpu.WGMMA[float32](t, s, q[c*Rows:], k[c*high:], c > 0)
+		gpu.WGMMA[float32](t, s, q[c*rows:], k[c*high:], c > 0)
 	}
 }
 

@@ -131,9 +131,10 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 		}
 		if active {
 			x, down := col*int32(cols)+int32(lane&3*2), of.M-row-int32(lane>>2)
+			//purecuda:unroll
 			for i := range cols / 2 { // f knows nothing of what is not in C: rows that nobody has copied are anything
 				at := x + int32(i>>2*8+i&1)
-				acc[i] = f.Apply(gpu.Select(int32(i>>1&1*8) < down, gpu.Select(at < of.N, acc[i], 0), 0), gemm.Bias(bias, at))
+				acc[i] = f.Apply(gpu.Select(int32(i>>1&1*8) < down, gpu.Select(at < of.N, acc[i], 0), 0), gemm.Bias(bias).Of(at))
 			}
 		}
 		for j := 0; j < cols; j += 128 { // two tiles for each fence
@@ -164,8 +165,9 @@ func InParts(cols int) bool { return cols < 256 }
 // MultiplyTo is Multiply for elements of any size. f makes what C has of the sums of two columns side by side. Each lane stores its sums.
 func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, cols int, a, b gpu.Tiles[T], c []P, of Size, sums [][2]S) {
 	rows, line, p, turns := begin[T](t, cols, of)
+	more := cols == 256 || cols == 128 && Parted[T, S]() // else there are enough
 	if t.Warp() < 4 {
-		if cols == 256 { // else there are enough
+		if more {
 			gpu.FewerRegisters(t, 40)
 		}
 		if t.Rank() == 0 {
@@ -173,7 +175,7 @@ func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pa
 		}
 		return
 	}
-	if cols == 256 {
+	if more {
 		gpu.MoreRegisters(t, 232)
 	}
 	team := newTeam(t, turns, of)
@@ -198,17 +200,26 @@ func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pa
 	}
 }
 
-// store writes pairs of a tile of c, of which the product begins at pair first, and the rows of the warp at row.
+// store writes pairs of a tile of c, of which the product begins at pair first, and the rows of the warp at row. What f has for columns is loaded for
+// four pairs at a time.
 func store[S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, acc *A, cols int, c []P, first int, pitch, row, col int32, of Size) {
 	lane := int32(t.Lane())
-	col = col*int32(cols) + lane&3*2
-	left := of.N - col
-	for high := range 2 {
-		if y := row + int32(8*high) + lane>>2; y < of.M {
-			to := c[min(len(c), first+int(y)*int(pitch)+int(col/2)):]
-			for j := range cols / 8 {
-				if int32(8*j) < left {
-					to[4*j] = f.Pair((*acc)[4*j+2*high], (*acc)[4*j+2*high+1], col+int32(8*j))
+	row, col = row+lane>>2, col*int32(cols)+lane&3*2
+	down, left := of.M-row, of.N-col
+	at := first + int(row)*int(pitch) + int(col/2)
+	to := [2][]P{c[min(len(c), at):], c[min(len(c), at+8*int(pitch)):]}
+	//purecuda:unroll
+	for j := 0; j < cols/8; j += 4 { // else sums are no registers
+		var columns [4][2]float32
+		for e := range 4 {
+			columns[e] = f.Columns(col + int32(8*(j+e)))
+		}
+		for high := range 2 {
+			if int32(8*high) < down {
+				for e := range 4 {
+					if i := 4*(j+e) + 2*high; int32(8*(j+e)) < left {
+						to[high][4*(j+e)] = f.Pair((*acc)[i], (*acc)[i+1], columns[e])
+					}
 				}
 			}
 		}
@@ -333,23 +344,65 @@ func multiply[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc
 	gpu.WGMMACommit(t)
 }
 
-// addUp is accumulate of bytes with sums of its own for each tile of a stage.
+// addUp is accumulate of bytes with sums of its own for each tile of a stage. Where a stage has one, its sums are added while the next is multiplied.
 func addUp[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc *A, line *gpu.Pipeline, team *team, cols int, rows gpu.SharedTile[T], steps int32) {
-	for range steps {
-		slot := line.Consume(t)
-		for i := range slabs(cols) {
-			var some A
-			multiply[S](t, &some, team, false, cols, rows, slot, i, 1, false)
+	var even, odd A
+	slot := line.Consume(t)
+	multiply[S](t, &even, team, false, cols, rows, slot, 0, 1, false)
+	if slabs(cols) > 1 { // ptxas would let products wait for each other that no branch divides
+		for i := int32(1); i < 2*steps; i++ {
 			gpu.WGMMAWait(t, 0)
-			for i := range cols / 2 {
-				(*acc)[i] += some[i]
+			add[S](acc, &even, cols)
+			if i&1 == 0 {
+				if t.Lane() == 0 {
+					line.Release(t, slot)
+				}
+				slot = line.Consume(t)
 			}
+			multiply[S](t, &even, team, false, cols, rows, slot, int(i&1), 1, false)
 		}
-		if t.Lane() == 0 {
-			line.Release(t, slot)
-		}
+		addLast[S](t, acc, &even, line, team, cols, slot)
+		return
 	}
+	for range (steps - 1) / 2 {
+		slot = addBeside[S](t, acc, &even, &odd, line, team, cols, rows, slot)
+		slot = addBeside[S](t, acc, &odd, &even, line, team, cols, rows, slot)
+	}
+	if steps&1 == 0 {
+		slot = addBeside[S](t, acc, &even, &odd, line, team, cols, rows, slot)
+		addLast[S](t, acc, &odd, line, team, cols, slot)
+	} else {
+		addLast[S](t, acc, &even, line, team, cols, slot)
+	}
+}
+
+// addBeside begins the products of the next stage, and adds the sums of the last one.
+func addBeside[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc, last, next *A, line *gpu.Pipeline, team *team, cols int, rows gpu.SharedTile[T], before int) (slot int) {
+	slot = line.Consume(t)
+	multiply[S](t, next, team, false, cols, rows, slot, 0, 1, false)
+	gpu.WGMMAWait(t, 1)
+	add[S](acc, last, cols)
+	if t.Lane() == 0 {
+		line.Release(t, before)
+	}
+	return slot
+}
+
+// addLast adds the sums of the last products.
+func addLast[S gpu.Sum, A gpu.Accumulator[S]](t *gpu.Thread, acc, last *A, line *gpu.Pipeline, team *team, cols, slot int) {
 	team.passes(t)
+	gpu.WGMMAWait(t, 0)
+	add[S](acc, last, cols)
+	if t.Lane() == 0 {
+		line.Release(t, slot)
+	}
+}
+
+// add adds sums up.
+func add[S gpu.Sum, A gpu.Accumulator[S]](acc, some *A, cols int) {
+	for i := range cols / 2 {
+		(*acc)[i] += (*some)[i]
+	}
 }
 
 // load copies the stages of all tiles of the block. What lies outside the matrices is zero.

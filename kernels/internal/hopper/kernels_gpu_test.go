@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"640bbaef6ef1bee5 ProductWideBFloat16 ProductWide Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
-		"1fb4a648e8206fa9 ProductMiddleBFloat16 ProductMiddle Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
-		"c2bd8a57a55fe798 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"5a07c4e810e390ec ProductWideBFloat16 ProductWide Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"bdf9bec87773984f ProductMiddleBFloat16 ProductMiddle Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
+		"3306c3830fbd2545 ProductNarrowBFloat16 ProductNarrow Size Multiply begin places slabs Rows stages ceil depth load loadStages places.at places.steps copyRows turnedA newTeam team team.takes accumulate addStages multiply team.passes InParts store Size.sums",
 	)
 }

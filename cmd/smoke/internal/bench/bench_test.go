@@ -106,8 +106,6 @@ func TestEachCaseAlone(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	c := Case{Name: "Copy/dir=upload/size=1MiB", Bytes: 1 << 20, Hashes: 100}
-	assert.Equal(t, "upload", c.Param("dir"))
-	assert.Empty(t, c.Param("host"))
 	assert.Equal(t, "Copy", c.Family())
 	assert.Equal(t, []string{PerOp, Rate, Hashing}, c.Units())
 	round := Round{N: 4, Time: 4 * time.Millisecond}

@@ -58,16 +58,6 @@ type suite struct {
 
 func (s *suite) add(c Case) { s.cases = append(s.cases, c) }
 
-// Param is the value of a key of the name: "upload" for dir.
-func (c Case) Param(key string) string {
-	for part := range strings.SplitSeq(c.Name, "/") {
-		if value, found := strings.CutPrefix(part, key+"="); found {
-			return value
-		}
-	}
-	return ""
-}
-
 // Family is the name up to the first slash.
 func (c Case) Family() string {
 	family, _, _ := strings.Cut(c.Name, "/")
