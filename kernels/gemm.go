@@ -243,17 +243,17 @@ func gemmInParts[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmS
 		return err
 	}
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(c.Rows*ceil(c.Cols, 2), gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(c.Rows*ceil(c.Cols, 2), gemm.MoveThreads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.MoveThreads}}
 	return merge(shape, runtime.In(sums), runtime.Value(sums.Len()), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
 		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts), launch.Bool(hopper && g.transposesC(c.Rows, c.Cols, parts)))
 }
 
-// gemmSums are sums as a slice whose elements have so many numbers, which may be none.
-func gemmSums(sums *runtime.Ref[float32], per int) []runtime.Arg {
+// gemmSums are sums as a slice of pairs, which may be none.
+func gemmSums(sums *runtime.Ref[float32]) []runtime.Arg {
 	if sums == nil {
 		return []runtime.Arg{runtime.Value(uint64(0)), runtime.Value(0)}
 	}
-	return []runtime.Arg{runtime.InOut(sums), runtime.Value(sums.Len() / per)}
+	return []runtime.Arg{runtime.InOut(sums), runtime.Value(sums.Len() / 2)}
 }
 
 // gemmStraight copies matrices that lie as their transposes, where the tensor cores do not take them so.
@@ -280,7 +280,7 @@ func gemmStraight[T gpu.Element](space *scratch, g *GemmShape, hopper bool, a, b
 			return err
 		}
 		i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: uint32(gemm.TransposeBytes(size))}
+		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.MoveThreads}, SharedBytes: uint32(gemm.TransposeBytes(size))}
 		err = launch(shape, runtime.In(from.Ref), runtime.Value(from.Ref.Len()/per), runtime.InOut(ref), runtime.Value(ref.Len()/per),
 			i(from.Rows), i(from.Cols), i(from.Pitch/per), i(pitch/per), runtime.Value(*o.stride/per), runtime.Value(from.Cols*pitch/per))
 		if err != nil {
@@ -309,7 +309,7 @@ func gemmArgs[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T
 	args = []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
 		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / per), i(b.Pitch / per), i(c.Pitch / 2),
 		runtime.Value(g.StrideA / per), runtime.Value(g.StrideB / per), runtime.Value(g.StrideC / 2)}
-	return shape, append(append(args, gemmSums(sums, 1)...), i(part)), nil
+	return shape, append(append(args, gemmSums(sums)...), i(part)), nil
 }
 
 // gemmChecked looks at what a call takes, and whether the result is empty.
@@ -433,7 +433,7 @@ func hopperArgs[T gpu.Element, R gpu.Element | gpu.Sum](ctx *runtime.Context, fi
 	}
 	size := hopper.Size{M: int32(m), N: int32(n), K: int32(k), Batch: int32(g.Batch), A: nextA, B: nextB, Part: int32(part), Rows: int32(rows), Turned: hopper.Turned(g.TransposedA, g.TransposedB), Stage: int32(stage), PitchC: int32(c.Pitch / 2), StrideC: g.StrideC / 2}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
-	return width, shape, append([]runtime.Arg{tilesA.In(), tilesB.In(), runtime.Struct(&size)}, gemmSums(sums, 2)...), nil
+	return width, shape, append([]runtime.Arg{tilesA.In(), tilesB.In(), runtime.Struct(&size)}, gemmSums(sums)...), nil
 }
 
 // check looks whether the memory of a matrix is what the kernel touches. There is an element at least.

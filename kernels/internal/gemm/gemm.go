@@ -10,17 +10,23 @@ import (
 //go:generate go run -C ../../../gpuc . -arch sm_80 -checks off -launch=false ../kernels/internal/gemm
 
 const (
-	// Tile is how many rows and columns of C a block computes, and Threads how many threads it has: 8 warps with 64 x 32 each.
+	// Tile is how many rows and columns of C a block computes, and Threads how many threads it has: 4 warps with 64 x 64 each.
 	Tile    = 128
-	Threads = 256
+	Threads = 128
+
+	// MoveThreads is how many threads a block of Transpose and of Merge has.
+	MoveThreads = 256
 
 	// DepthBytes is how many bytes of a row of A and of B a stage has.
 	DepthBytes = 64
 
-	stages = 4
+	stages = 3
+	steps  = DepthBytes / 32
 	chunks = DepthBytes / 16 // of 16 bytes, in a row of a stage
 	stage  = 2 * Tile * chunks
-	group  = 8 // rows of blocks that run at once, so that they share what they read
+	apart  = Threads / chunks // rows between the copies of a thread
+	copies = Tile / apart     // of a thread, from A and from B: as many as a warp has fragments of A
+	group  = 16               // rows of blocks that run at once, so that they share what they read
 
 	// SharedBytes is the dynamic shared memory of a block.
 	SharedBytes = stages * stage * 16
@@ -33,8 +39,8 @@ const (
 // bytes further in A, strideB in B, and strideC times 2 elements in C.
 // A place along z has part columns of A and B. Where there are sums, they get those of each place, and Merge makes C of them. Package kernels makes the PTX for Float16 from that for BFloat16.
 //
-//purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+//purecuda:kernel block=128 noalias T=gpu.BFloat16
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]float32, part int32) {
 	Multiply[T](t, Halves[T]{}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
@@ -167,100 +173,110 @@ type Plain struct{}
 func (Plain) Apply(sum, bias float32) float32 { return sum }
 
 // Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
-func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums [][2]S, part int32) {
 	size := SizeOf[T]()
 	per, depth := 16/size, DepthBytes/size // elements of a chunk, and of a row of a stage
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
 	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
 	row0, col0 = row0*Tile, col0*Tile
-	warpRow, warpCol := warp/4*64, warp%4*32
+	warpRow, warpCol := warp/2*64, warp%2*64
 
-	// A thread copies 16 bytes of every 64th row. Rows of a stage have 64 bytes, and chunks change places by the row,
-	// so that 8 rows of one chunk lie in all banks.
+	// A thread copies 16 bytes of every 32nd row. Chunks change places by the row, so that 8 rows of one chunk lie in all banks.
 	r, ch := tid/chunks, tid%chunks
 	to := r*chunks + ch ^ r>>1&3
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
-	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(begin/per+ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(begin/per+ch),
-		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: deep - ch*per,
-		whole: row0+Tile <= m && col0+Tile <= n}
+	a, b = a[t.BlockY()*strideA+int(begin/per):], b[t.BlockY()*strideB+int(begin/per):]
+	from := copier{rows: m - row0 - r, cols: n - col0 - r, at: min(ch, (deep-1)/per), left: deep - ch*per}
+	for i := range int32(copies) { // rows outside are the last, so that there is one, but nothing is copied of it
+		from.a[i], from.b[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):], b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
+	}
 
 	// What this lane loads: rows of A, and of B after it.
 	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^lane>>1&3
 	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^lane>>1&3
 
-	var acc [4][4]gpu.FragmentC[S]
+	var acc [4][8]gpu.FragmentC[S]
 	var fa [2][4]gpu.FragmentA[T]
-	var fb [2][2][2]gpu.FragmentB[T]
+	var fb [2][4][2]gpu.FragmentB[T]
 	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
-	for s := range int32(stages - 1) {
-		from.stage(t, sh, s*stage+to, size)
-		gpu.CopyCommit(t)
+	for s := range int32(stages) {
+		into := sh[s*stage+to:]
+		for i := range int32(copies) {
+			from.row(t, into, i, size)
+		}
+		from.next(t, size)
 	}
-	gpu.CopyWait(t, stages-2)
+	gpu.CopyWait(t, stages-1)
 	t.Barrier()
+	readA, readB := sh[laneA+xA:], sh[laneB+xB:]
 	for i := range int32(4) {
-		fa[0][i] = gpu.LoadMatrixA[T](t, &sh[laneA+xA+i*16*chunks])
+		fa[0][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
+		fb[0][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 	}
-	for i := range int32(2) {
-		fb[0][i] = gpu.LoadMatrixB[T](t, &sh[laneB+xB+i*16*chunks])
-	}
-	at, next := int32(0), int32((stages-1)*stage) // stages that are read, and written
+	at := int32(0) // the stage that is read
 	for range tiles {
-		for s := range int32(DepthBytes / 32) {
-			if s == DepthBytes/32-1 { // the next stage
+		into := sh[at+to:]
+		for s := range int32(steps) {
+			if s == steps-1 { // All have read this stage. The next one is there, and copies take the place of this one.
 				gpu.CopyWait(t, stages-2)
 				t.Barrier()
 				if at += stage; at == stages*stage {
 					at = 0
 				}
 			}
-			ahead := (s + 1) % (DepthBytes / 32) * 2
-			readA, readB := at+laneA+(ahead^xA), at+laneB+(ahead^xB)
+			ahead := (s + 1) % steps * 2
+			readA, readB := sh[at+laneA+(ahead^xA):], sh[at+laneB+(ahead^xB):]
 			for i := range int32(4) {
-				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &sh[readA+i*16*chunks])
+				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &readA[i*16*chunks])
+				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &readB[i*16*chunks])
 			}
-			for i := range int32(2) {
-				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &sh[readB+i*16*chunks])
-			}
-			if s == 0 {
-				from.stage(t, sh, next+to, size)
-				gpu.CopyCommit(t)
-				if next += stage; next == stages*stage {
-					next = 0
-				}
-			}
-			for i := range 4 {
-				for j := range 4 {
-					l := j ^ i&1*3 // there and back, so that B stays in its registers
+			for i := range int32(4) {
+				for j := range 8 {
+					l := j ^ int(i)&1*7 // there and back, so that B stays in its registers
 					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
+				}
+				if s == steps-1 { // the copies lie between the products
+					from.row(t, into, i, size)
 				}
 			}
 		}
+		from.next(t, size)
 	}
 	gpu.CopyWait(t, 0)
 	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
-	left := n - col
-	wide, parted := int(even(n)), len(sums) > 0
-	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*wide):]
-	for i := range int32(4) {
-		for half := range int32(2) {
-			if y := row + i*16 + half*8; y < m {
-				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*wide+int(col)
-				for j := range 4 {
-					if int32(j)*8 < left {
-						mine := &acc[i][j]
-						if parted {
-							sums[at+j*8], sums[at+j*8+1] = mine[half*2], mine[half*2+1]
-							continue
-						}
-						c[first+j*4] = f.Pair(mine[half*2], mine[half*2+1], f.Columns(col+int32(j*8)))
+	if len(sums) > 0 {
+		wide := even(n) / 2
+		store(Sums[S]{}, &acc, sums, (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*int(wide), wide, row, col, m, n)
+	} else {
+		store(f, &acc, c, t.BlockY()*strideC, pitchC, row, col, m, n)
+	}
+}
+
+// store writes pairs of a tile of c, of which the product begins at pair first, and the sums of the lane at row and col.
+func store[S gpu.Sum, P any, F Pairs[S, P]](f F, acc *[4][8]gpu.FragmentC[S], c []P, first int, pitch, row, col, m, n int32) {
+	var columns [8][2]float32
+	for j := range int32(8) {
+		columns[j] = f.Columns(col + 8*j)
+	}
+	to := c[min(len(c), first+int(row)*int(pitch)+int(col/2)):]
+	down, left := m-row, n-col
+	//purecuda:unroll 1
+	for range 2 { // half of the sums, and the others in their place: f is there half as often
+		for i := range int32(4) {
+			if 8*i < down {
+				for j := range int32(8) {
+					if sums := &acc[i/2][j]; 8*j < left {
+						to[4*j] = f.Pair(sums[i&1*2], sums[i&1*2+1], columns[j])
 					}
 				}
 			}
+			to = to[min(len(to), 8*int(pitch)):]
 		}
+		acc[0], acc[1] = acc[2], acc[3]
+		down -= 32
 	}
 }
 
@@ -308,37 +324,27 @@ func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m
 
 // copier copies what a thread has to copy of one stage after another.
 type copier struct {
-	a, b       []gpu.Uint4
-	atA, atB   int   // of the next stage
-	farA, farB int   // 64 rows
-	rows, cols int32 // that are left from this thread's first on
-	left       int32 // columns of A and B from this thread's first on
-	whole      bool  // all rows are there
+	a, b       [copies][]gpu.Uint4 // every 32nd row
+	rows, cols int32               // that are left from this thread's first on
+	at         int32               // of a row, or the last
+	left       int32               // columns of A and B from there on
 }
 
-// stage begins to copy a stage, of elements of size bytes. What lies outside the matrices is zero.
-func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to, size int32) {
-	depth := DepthBytes / size
-	if c.whole && c.left >= depth {
-		for i := range 2 {
-			gpu.CopyAsync(t, &sh[to+int32(i)*64*chunks], &c.a[c.atA+i*c.farA])
-			gpu.CopyAsync(t, &sh[to+(Tile+int32(i)*64)*chunks], &c.b[c.atB+i*c.farB])
-		}
-	} else {
-		bytes := max(0, min(16/size, c.left)) * size
-		for i := range int32(2) {
-			inA, inB := bytes, bytes
-			if i*64 >= c.rows {
-				inA = 0
-			}
-			if i*64 >= c.cols {
-				inB = 0
-			}
-			gpu.CopyAsyncPart(t, &sh[to+i*64*chunks], &c.a[min(c.atA+int(i)*c.farA, len(c.a)-1)], int(inA))
-			gpu.CopyAsyncPart(t, &sh[to+(Tile+i*64)*chunks], &c.b[min(c.atB+int(i)*c.farB, len(c.b)-1)], int(inB))
-		}
+// row begins to copy from a row of A and one of B, of elements of size bytes. What lies outside the matrices is zero, and is not read:
+// blocks that read one row for all of those would wait for each other.
+func (c *copier) row(t *gpu.Thread, into []gpu.Uint4, i, size int32) {
+	bytes := max(0, min(16/size, c.left)) * size
+	gpu.CopyAsyncPart(t, &into[i*apart*chunks], &c.a[i][c.at], int(gpu.Select(i*apart < c.rows, bytes, 0)))
+	gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &c.b[i][c.at], int(gpu.Select(i*apart < c.cols, bytes, 0)))
+}
+
+// next ends a stage.
+func (c *copier) next(t *gpu.Thread, size int32) {
+	gpu.CopyCommit(t)
+	if c.left > DepthBytes/size {
+		c.at += chunks
 	}
-	c.atA, c.atB, c.left = c.atA+chunks, c.atB+chunks, c.left-depth
+	c.left -= DepthBytes / size
 }
 
 // place is the place of a block: group blocks along m, then the next along n.

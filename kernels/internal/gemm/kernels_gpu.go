@@ -26,8 +26,8 @@ var TransposeSM80 string
 var MergeBFloat16SM80 string
 
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
-	shape, err := launch.Block("ProductBFloat16", shape, 256, 1, 1)
+func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums [][2]float32, part int32) error {
+	shape, err := launch.Block("ProductBFloat16", shape, 128, 1, 1)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ [
 	}, nil)
 }
 
-// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:53: Turn waits, or has shared memory).
+// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:59: Turn waits, or has shared memory).
 func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, cols int32, pitchIn int32, pitchOut int32, strideIn int, strideOut int) error {
 	shape, err := launch.Block("Transpose", shape, 256, 1, 1)
 	if err != nil {
