@@ -77,19 +77,17 @@ func timeAttention(p *primitivesIn, rows int, h kernels.Heads) {
 	us := device.Median(p.t, p.s, 4, func(s *runtime.Stream, _ int) error {
 		return attention.Launch(s, q.set(0, rows, cols), k.set(0, rows, cols), v.set(0, rows, cols), out.set(0, rows, cols), h)
 	})
-	last, seen := h, rows // the CPU has one row of a head at a time: the last one, and one that sees half of the keys where it is causal
-	for range 2 {
-		want := make([]gpu.BFloat16, cols)
-		row := seen - 1
-		last.Causal = false
-		if !h.Causal {
-			seen = rows
+	one := h // row of Q, which sees all keys that it is given
+	one.Causal = false
+	for _, row := range []int{rows - 1, rows / 2} {
+		seen, want := rows, make([]gpu.BFloat16, cols)
+		if h.Causal {
+			seen = row + 1
 		}
-		require.NoError(p.t, kernels.AttentionCPU(1, seen, q.host(row*cols, cols), k.host(0, seen*cols), v.host(0, seen*cols), want, last))
+		require.NoError(p.t, kernels.AttentionCPU(1, seen, q.host(row*cols, cols), k.host(0, seen*cols), v.host(0, seen*cols), want, one))
 		for i, x := range onHost(p, out.ref.Slice(row*cols, (row+1)*cols)) {
 			require.InDelta(p.t, want[i].Float32(), x.Float32(), 0.02, "row %d, column %d", row, i)
 		}
-		seen = (rows + 1) / 2
 	}
 	operations := 4 * float64(rows) * float64(rows) * float64(cols)
 	what := fmt.Sprintf("attention, %d heads of %d columns, %d rows", h.Heads, h.Width, rows)
