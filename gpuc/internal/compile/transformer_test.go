@@ -402,6 +402,32 @@ func TestGemmWithBesideCPU(t *testing.T) {
 	}
 }
 
+// TestAttentionBesideCPU has heads of all widths, and rows and keys that fill no tile. The simulated driver has a few of the shapes.
+func TestAttentionBesideCPU(t *testing.T) {
+	p := openLibrary(t, "fused sm_90a")
+	seeds.Each(t, seeds.Count(6, 100, 3), func(t *testing.T, seed uint64) {
+		p := *p
+		p.t = t
+		r := rand.New(rand.NewPCG(seed, 21))
+		h := kernels.Heads{Width: []int{64, 128, 256}[seed%3], Keys: 1 + r.IntN(2), Causal: r.IntN(2) > 0, Scale: float32(r.IntN(2)) * 0.5}
+		h.Heads = h.Keys * (1 + r.IntN(3))
+		most := 400
+		if !device.Hardware() {
+			most, h.Heads = 200, h.Keys
+		}
+		rows := 1 + r.IntN(most)
+		keys := rows + r.IntN(most)
+		cols, keyCols := h.Heads*h.Width, h.Keys*h.Width
+		q, k, v, want := floatsOf[gpu.BFloat16](r, rows*cols, 0, 1), floatsOf[gpu.BFloat16](r, keys*keyCols, 0, 1), floatsOf[gpu.BFloat16](r, keys*keyCols, 0, 1), make([]gpu.BFloat16, rows*cols)
+		out := matrixOf(&p, r, want, rows, cols)
+		require.NoError(t, kernels.Attention[gpu.BFloat16]{}.Of(p.of("AttentionBFloat16")).Launch(p.s, matrixOf(&p, r, q, rows, cols), matrixOf(&p, r, k, keys, keyCols), matrixOf(&p, r, v, keys, keyCols), out, h))
+		require.NoError(t, kernels.AttentionCPU(rows, keys, q, k, v, want, h))
+		for i, x := range rowsOf(&p, out) {
+			require.InDelta(t, want[i].Float32(), x.Float32(), 0.03, "%d rows, %d keys, %+v: row %d, column %d", rows, keys, h, i/cols, i%cols)
+		}
+	})
+}
+
 // TestRowsInACapture replays what a stream has recorded, with new data.
 func TestRowsInACapture(t *testing.T) {
 	p := openLibrary(t, "transformer")
