@@ -188,9 +188,15 @@ func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
 	a, b = a[t.BlockY()*strideA+int(begin/per):], b[t.BlockY()*strideB+int(begin/per):]
-	from := copier{rows: m - row0 - r, cols: n - col0 - r, at: min(ch, (deep-1)/per), left: deep - ch*per}
-	for i := range int32(copies) { // rows outside are the last, so that there is one, but nothing is copied of it
-		from.a[i], from.b[i] = a[int(min(row0+r+i*apart, m-1))*int(pitchA):], b[int(min(col0+r+i*apart, n-1))*int(pitchB):]
+	from := copier{at: min(ch, (deep-1)/per), left: deep - ch*per}
+	for i := range int32(copies) {
+		row, col := row0+r+i*apart, col0+r+i*apart
+		from.a[i], from.b[i] = a[int(min(row, m-1))*int(pitchA):], b[int(min(col, n-1))*int(pitchB):]
+		if row >= m { // What rows outside give is not stored. They are rows of the other matrix, since blocks that read one row for all of them wait for each other.
+			from.a[i] = from.b[i]
+		} else if col >= n {
+			from.b[i] = from.a[i]
+		}
 	}
 
 	// What this lane loads: rows of A, and of B after it.
@@ -269,7 +275,7 @@ func store[S gpu.Sum, P any, F Pairs[S, P]](f F, acc *[4][8]gpu.FragmentC[S], c 
 			if 8*i < down {
 				for j := range int32(8) {
 					if sums := &acc[i/2][j]; 8*j < left {
-						to[4*j] = f.Pair(sums[i&1*2], sums[i&1*2+1], columns[j])
+						to[4*j] = f.Pair(sums[i&1*2], gpu.Select(8*j+1 < left, sums[i&1*2+1], 0), columns[j])
 					}
 				}
 			}
@@ -324,18 +330,16 @@ func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m
 
 // copier copies what a thread has to copy of one stage after another.
 type copier struct {
-	a, b       [copies][]gpu.Uint4 // every 32nd row
-	rows, cols int32               // that are left from this thread's first on
-	at         int32               // of a row, or the last
-	left       int32               // columns of A and B from there on
+	a, b [copies][]gpu.Uint4 // every 32nd row
+	at   int32               // of a row, or the last
+	left int32               // columns of A and B from there on
 }
 
-// row begins to copy from a row of A and one of B, of elements of size bytes. What lies outside the matrices is zero, and is not read:
-// blocks that read one row for all of those would wait for each other.
+// row begins to copy from a row of A and one of B, of elements of size bytes. What lies behind the last column is zero.
 func (c *copier) row(t *gpu.Thread, into []gpu.Uint4, i, size int32) {
-	bytes := max(0, min(16/size, c.left)) * size
-	gpu.CopyAsyncPart(t, &into[i*apart*chunks], &c.a[i][c.at], int(gpu.Select(i*apart < c.rows, bytes, 0)))
-	gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &c.b[i][c.at], int(gpu.Select(i*apart < c.cols, bytes, 0)))
+	bytes := int(max(0, min(16/size, c.left)) * size)
+	gpu.CopyAsyncPart(t, &into[i*apart*chunks], &c.a[i][c.at], bytes)
+	gpu.CopyAsyncPart(t, &into[(Tile+i*apart)*chunks], &c.b[i][c.at], bytes)
 }
 
 // next ends a stage.
