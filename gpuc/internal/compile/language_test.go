@@ -244,6 +244,10 @@ func TestHalves(t *testing.T) {
 			}
 			return v
 		}))
+		d.Same(t, "Quarters", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) {
+			lang.Quarters(t, as[[][4]int8](a, 0), as[[][2]uint8](a, 1))
+		}, many(64, func() [4]int8 { b := r.Uint32(); return [4]int8{int8(b), int8(b >> 8), int8(b >> 16), int8(b >> 24)} }),
+			many(64, func() [2]uint8 { b := r.Uint32(); return [2]uint8{uint8(b), uint8(b >> 8)} }))
 		small := func() float32 { return float32(r.NormFloat64()) * 4 }
 		d.Same(t, "Packed", gpu.Shape1D(256, 32), func(t *gpu.Thread, a []any) {
 			lang.Packed(t, as[[]gpu.Float16](a, 0), as[[]gpu.Float16](a, 1), as[[]gpu.BFloat16](a, 2), as[[]gpu.BFloat16](a, 3))
@@ -253,6 +257,10 @@ func TestHalves(t *testing.T) {
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Eight")
 	assert.Equal(t, 2, strings.Count(code, "ld.global.v4.u32"), "eight numbers of 16 bits are one load")
 	assert.Equal(t, 2, strings.Count(code, "st.global.v4.u32"), "and one store")
+	code = ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Quarters")
+	for _, op := range []string{"ld.global.v4.s8", "st.global.v4.s8", "ld.global.v2.u8", "st.global.v2.u8"} {
+		assert.Equal(t, 1, strings.Count(code, op), op)
+	}
 	code = ptx(t, langFolder, compile.Options{Arch: 90, Checks: compile.ChecksOff}, "Packed")
 	assert.Contains(t, code, "ld.global.v4.u32")
 	for _, op := range []string{"add.rn.f16x2", "sub.rn.bf16x2", "mul.rn.bf16x2", "fma.rn.f16x2", "fma.rn.bf16x2", "cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32"} {

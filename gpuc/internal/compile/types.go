@@ -123,7 +123,7 @@ func (p *ptr) vectors(t types.Type) (list []piece) {
 	}
 	first := leaves[0]
 	for i, l := range leaves {
-		if l.t == nil || l.t.Kind() != first.t.Kind() || l.k == kNone || l.size < 2 || l.off != int64(i)*l.size {
+		if l.t == nil || l.t.Kind() != first.t.Kind() || l.k == kNone || l.t.Kind() == types.Bool || l.off != int64(i)*l.size {
 			return nil
 		}
 	}

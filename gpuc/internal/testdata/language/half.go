@@ -68,6 +68,16 @@ func Eight(t *gpu.Thread, x [][8]gpu.Float16, y [][8]uint16) {
 	x[i], y[i] = v, w
 }
 
+// Quarters turns numbers of 8 bits around, which lie beside each other.
+//
+//purecuda:kernel
+func Quarters(t *gpu.Thread, x [][4]int8, y [][2]uint8) {
+	i := t.GlobalX()
+	v, w := x[i], y[i]
+	x[i] = [4]int8{v[3], v[2] - v[1], v[1], v[0] >> 1}
+	y[i] = [2]uint8{w[1] + 200, w[0]}
+}
+
 // Packed has two floats of 16 bits at once, and eight of them in a load.
 //
 //purecuda:kernel
