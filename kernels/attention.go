@@ -112,6 +112,8 @@ func (h Heads) checked(rows, cols, keyRows, keyCols int) (Heads, error) {
 		return h, invalidArgument("Attention: a head has %d columns, want 64, 128 or 256", h.Width)
 	case h.Heads < 1 || h.Keys < 1 || h.Heads%h.Keys != 0 || h.Heads > math.MaxUint16:
 		return h, invalidArgument("Attention: %d heads of Q and %d of K: want 1 to %d, and the first a multiple of the second", h.Heads, h.Keys, math.MaxUint16)
+	case !(h.Scale > 0) || h.Scale > math.MaxFloat32: // the greatest score gives the greatest power
+		return h, invalidArgument("Attention: the scale is %v, want a positive number, or 0 for 1 by the root of the width", h.Scale)
 	case rows < 0 || keyRows < 1 || max(rows, keyRows) > maxGemm:
 		return h, invalidArgument("Attention: %d rows of Q and %d of K: want 0 to %d, and at least one of K", rows, keyRows, maxGemm)
 	case cols != h.Heads*h.Width || keyCols != h.Keys*h.Width:

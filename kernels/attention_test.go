@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,6 +39,9 @@ func TestAttentionCPU(t *testing.T) {
 		err := AttentionCPU(2, 3, ones(2*128), ones(3*64), ones(3*64), out, h)
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, want)
+	}
+	for _, scale := range []float32{-0.125, float32(math.Inf(1)), float32(math.NaN())} {
+		assert.ErrorContains(t, AttentionCPU(1, 1, ones(64), ones(64), ones(64), ones(64), Heads{Width: 64, Heads: 1, Scale: scale}), fmt.Sprintf("the scale is %v", scale))
 	}
 	good := Heads{Width: 64, Heads: 1, Causal: true}
 	assert.ErrorContains(t, AttentionCPU(3, 2, ones(3*64), ones(2*64), ones(2*64), ones(3*64), good), "fewer than the 3 of Q")

@@ -187,7 +187,7 @@ func edges(t *testing.T, library, name string, try func(p *primitivesIn, r *rand
 			d.SMs = processors
 			t.Run(fmt.Sprint(processors), func(t *testing.T) {
 				p := openLibraryOn(t, library, drivertest.Config{Devices: drivertest.Devices(1, d)})
-				seeds.Each(t, seeds.Count(6, 100, 6), func(t *testing.T, seed uint64) {
+				seeds.Each(t, seeds.Count(1, 4, 1), func(t *testing.T, seed uint64) {
 					p := *p
 					p.t = t
 					try(&p, rand.New(rand.NewPCG(seed, uint64(processors))))
@@ -230,7 +230,7 @@ func TestAttentionEdges(t *testing.T) {
 		t.Skip("the hardware test has shapes of its own")
 	}
 	p := openLibrary(t, "fused sm_90a")
-	seeds.Each(t, seeds.Count(24, 100, 24), func(t *testing.T, seed uint64) {
+	seeds.Each(t, seeds.Count(6, 24, 2), func(t *testing.T, seed uint64) {
 		p := *p
 		p.t = t
 		r := rand.New(rand.NewPCG(seed, 22))
