@@ -440,6 +440,40 @@ func TestReviveADeviceThatDidNotAnswer(t *testing.T) {
 	assert.Equal(t, rt.Devices()[0].Score, rt.Devices()[1].Score)
 }
 
+// The failure of a try that had begun before Revive, when the device was not back yet, is not Revive's.
+func TestReviveDoesNotTakeAnOlderTry(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var tries atomic.Int32
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op != "cuDevicePrimaryCtxRetain" {
+			return driver.Success
+		}
+		switch tries.Add(1) {
+		case 1:
+			return driver.ResultUnknown
+		case 2:
+			close(inside)
+			<-leave
+			return driver.ResultUnknown
+		}
+		return driver.Success
+	}
+	rt, _ := open(t, config)
+	opens := func() error { return second(rt.Context(0)) }
+	require.ErrorIs(t, opens(), driver.ResultUnknown)
+	other := async(opens)
+	<-inside
+	reviving := async(func() error { return rt.Revive(bg, 0) })
+	time.Sleep(10 * time.Millisecond)
+	assert.Empty(t, reviving)
+	close(leave)
+	require.ErrorIs(t, await(t, "the other try ends", other), driver.ResultUnknown)
+	require.NoError(t, await(t, "Revive ends", reviving))
+	require.EqualValues(t, 3, tries.Load())
+	require.NoError(t, works(contextAt(t, rt, 0)))
+}
+
 // All at once: devices that vanish, come back and are revived while others work and close.
 func TestDevicesComeAndGo(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{Devices: drivertest.Devices(3, drivertest.H100())})
@@ -499,7 +533,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 		gpu.Vanish(ordinal)
 		gpu.Return(ordinal)
 		if err := rt.Revive(bg, ordinal); err != nil {
-			require.ErrorIs(t, err, driver.ErrDeviceLost)
+			assert.ErrorIs(t, err, driver.ErrDeviceLost)
 		}
 	}
 	close(stop)

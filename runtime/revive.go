@@ -62,7 +62,11 @@ func (rt *Runtime) makeWork(ctx context.Context, ordinal int) error {
 	case c != nil && c.isLost():
 		return c.revive(ctx)
 	case c == nil && failed != nil:
-		_, err := rt.Context(ordinal)
+		_, shared, err := rt.contextOf(ordinal)
+		if shared && err != nil {
+			// That try may have begun before the device was back. One that begins now has not.
+			_, _, err = rt.contextOf(ordinal)
+		}
 		return err
 	}
 	return nil

@@ -394,16 +394,21 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	if rt == nil || rt.life == nil {
 		return nil, errNothing("runtime")
 	}
+	c, _, err := rt.contextOf(ordinal)
+	return c, err
+}
+
+// contextOf is Context. shared says that another caller had begun to open it.
+func (rt *Runtime) contextOf(ordinal int) (c *Context, shared bool, err error) {
 	d, err := rt.query(ordinal)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if c, err := rt.known(ordinal); c != nil || err != nil {
-		return c, err
+		return c, false, err
 	}
 	// One caller opens, the others wait for it; other devices are not held up.
-	c, _, err := rt.opening.Do(context.Background(), ordinal, func(context.Context) (*Context, error) { return rt.open(ordinal, d) })
-	return c, err
+	return rt.opening.Do(context.Background(), ordinal, func(context.Context) (*Context, error) { return rt.open(ordinal, d) })
 }
 
 // known is the context of a device if it is open, or why it cannot be used or opened. Else it is nil.
