@@ -73,10 +73,10 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 // hopper reports whether the kernels of a product for compute capability 9.0 are loaded, behind that for 8.0.
 func (k primitive) hopper() bool { return k.k.Has(k.first + 1) }
 
-// gemmFinished launches kernels with a function on each sum: that for sm_80, or one of three for compute capability 9.0. hopper tells which of
+// gemmFinished launches kernels with a function on each sum: that for sm_80, or one of three for compute capability 9.0. tiled tells which of
 // those, and its arguments behind the bias.
 func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k primitive, f runtime.Arg, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape []GemmShape,
-	hopper func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error)) error {
+	tiled func(g GemmShape, a, b Matrix[T], sums *runtime.Ref[float32]) (width int, shape runtime.Shape, args []runtime.Arg, err error)) error {
 	if err := k.loaded("Gemm"); err != nil {
 		return err
 	}
@@ -96,27 +96,27 @@ func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k p
 		}
 		values[1], values[2] = slice(bias, false)
 	}
-	on90 := k.hopper()
-	space, err := newGemmScratch(s, g, on90, a, c)
+	hopper := k.hopper()
+	space, err := newGemmScratch(s, g, hopper, a, c)
 	if err != nil {
 		return err
 	}
 	defer space.close()
-	err = gemmStraight(space, &g, on90, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
+	err = gemmStraight(space, &g, hopper, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
 		return k.k.Launch(k.first+4, s, shape, args...)
 	})
 	if err != nil {
 		return err
 	}
-	return gemmInParts(space, g, on90, a, c, func(sums *runtime.Ref[float32]) error {
-		if !on90 {
+	return gemmInParts(space, g, hopper, a, c, func(sums *runtime.Ref[float32]) error {
+		if !hopper {
 			shape, args, err := gemmArgs(g, a, b, c, sums)
 			if err != nil {
 				return err
 			}
 			return k.k.Launch(k.first, s, shape, append(values, args...)...)
 		}
-		width, shape, args, err := hopper(g, a, b, sums)
+		width, shape, args, err := tiled(g, a, b, sums)
 		if err != nil {
 			return err
 		}

@@ -232,6 +232,10 @@ func (s *stress) explained(what string, err error) (failed bool) {
 	if s.vanished.Load() && errors.Is(err, driver.ResultUnknown) {
 		return true
 	}
+	// Close does not wait for a call that is inside when the process is lost, so it may outlive the driver.
+	if what == "cleanup" && s.gpu.Sticky() != driver.Success && errors.Is(err, driver.ResultDeinitialized) {
+		return true
+	}
 	for _, i := range s.gpu.Injected() {
 		if errors.Is(err, i.Result) || i.Result == driver.ResultNotFound && errors.Is(err, driver.ErrInvalidArgument) ||
 			errors.Is(err, driver.ErrModuleLoadFailed) {
