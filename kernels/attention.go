@@ -47,6 +47,9 @@ type Heads struct {
 
 // Launch computes attention. A row of Q and of out has all heads beside each other, and so has one of K and V. Sums and powers are float32. out overlaps
 // none of the others. One launch is one sequence.
+//
+// A NaN or an infinity in V reaches rows of Q that do not see it, too, as powers of 0 multiply it. A row is NaN whose scores times Scale are
+// beyond 1e9. [AttentionCPU] has neither.
 func (k Attention[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], h Heads) error {
 	if err := k.loaded("Attention"); err != nil {
 		return err

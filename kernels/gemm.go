@@ -184,7 +184,7 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
-// is rounded once. Where the columns of C are no multiple of 8, the elements after each row, up to the next multiple, may become zero. So C has memory for those
+// is rounded once. Where the columns of C are no multiple of 8, the elements after each row, up to the next multiple, may change. So C has memory for those
 // behind its last row too. C overlaps neither A nor B.
 // A shape makes it a batch, which runs in one launch.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
@@ -482,7 +482,7 @@ func gemmShape(g GemmShape, m, n, k, alsoK, rows, cols int) error {
 	case m != rows || n != cols:
 		return invalidArgument("Gemm: C is %d x %d, want %d x %d: the %s of A, and the %s of B", rows, cols, m, n, along(!g.TransposedA), along(!g.TransposedB))
 	case min(m, n) < 0 || k < 1 || max(m, n, k) > maxGemm:
-		return invalidArgument("Gemm: %d x %d elements of %d products: want 0 to %d, and at least one product", m, n, k, maxGemm)
+		return invalidArgument("Gemm: C is %d x %d, and A has %d %s: want 0 to %d, and at least one of those", m, n, k, along(g.TransposedA), maxGemm)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestGemmRefuses(t *testing.T) {
 	}{
 		{good, m(ref, 16, 8, 16), m(other, 16, 16, 16), "A has 16 columns and B 8"},
 		{good, good, m(other, 16, 8, 16), "C is 16 x 8, want 16 x 16"},
-		{m(ref, 16, 0, 16), m(ref, 16, 0, 16), m(other, 16, 16, 16), "at least one product"},
+		{m(ref, 16, 0, 16), m(ref, 16, 0, 16), m(other, 16, 16, 16), "A has 0 columns: want 0 to 2147483135, and at least one of those"},
 		{m(nil, 16, 16, 16), good, m(other, 16, 16, 16), "A has no memory"},
 		{m(ref, 16, 16, 12), good, m(other, 16, 16, 16), "the pitch of A is 12"},
 		{good, m(ref, 16, 16, 8), m(other, 16, 16, 16), "the pitch of B is 8"},

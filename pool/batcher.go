@@ -291,14 +291,16 @@ func (b *Batcher[In, Out]) measure(c *batchCall[In, Out]) error {
 		return nil
 	}
 	c.bytes = make([]int, len(c.in))
-	for i, in := range c.in {
-		n := b.config.Bytes(in)
-		if n < 0 || n > b.config.MaxBytes {
-			return driver.Errorf(driver.ErrInvalidArgument, "an item of %d bytes: a batch has 0 to %d", n, b.config.MaxBytes)
+	return contain.Do(func() error {
+		for i, in := range c.in {
+			n := b.config.Bytes(in)
+			if n < 0 || n > b.config.MaxBytes {
+				return driver.Errorf(driver.ErrInvalidArgument, "an item of %d bytes: a batch has 0 to %d", n, b.config.MaxBytes)
+			}
+			c.bytes[i] = n
 		}
-		c.bytes[i] = n
-	}
-	return nil
+		return nil
+	})
 }
 
 // check returns the error of a call that can never be accepted.

@@ -410,6 +410,24 @@ func TestBatcherWithinABatch(t *testing.T) {
 	})
 }
 
+// A panic of Bytes is the error of its call.
+func TestBatcherBytesPanics(t *testing.T) {
+	size := func(in int) int {
+		if in < 0 {
+			panic("no size")
+		}
+		return in
+	}
+	bubble(t, BatcherConfig[int, int]{MaxBytes: 10, Bytes: size}, func(t *testing.T, b *Batcher[int, int], r *batches) {
+		_, err := b.Do(t.Context(), -1)
+		var panicked *PanicError
+		require.ErrorAs(t, err, &panicked)
+		assert.Equal(t, "no size", panicked.Value)
+		_, err = b.Do(t.Context(), 1)
+		require.NoError(t, err)
+	})
+}
+
 func TestBatcherBadArguments(t *testing.T) {
 	run := func(context.Context, []int, []int, []error) error { return nil }
 	for i, config := range []BatcherConfig[int, int]{{MaxItems: -1}, {MaxBytes: -1}, {MaxBytes: 1}, {MaxDelay: -1}, {Batches: -1}} {

@@ -40,6 +40,8 @@ type device struct {
 	shared *shared // of the newest generation
 	unfit  error   // why none will be made
 	setups flight.Group[uint64, struct{}]
+
+	opening flight.Group[struct{}, *runtime.Context]
 }
 
 // shared is the state that the streams of a device share.
@@ -154,8 +156,24 @@ func positive(x float64) float64 {
 	return 1
 }
 
+// open returns the context of the device, and opens it if nobody has. When ctx ends first, the others wait on, and Close waits until it is open.
+func (d *device) open(ctx context.Context) (*runtime.Context, error) {
+	p := d.pool
+	p.mu.Lock()
+	p.calls++
+	p.mu.Unlock()
+	c, shared, err := d.opening.Do(ctx, struct{}{}, func(context.Context) (*runtime.Context, error) {
+		defer p.end()
+		return p.rt.Context(d.info.Ordinal)
+	})
+	if shared {
+		p.end()
+	}
+	return c, err
+}
+
 // prepare makes the stream and the states of a worker, unless it has them. It makes them again after a
-// Reset of the context. If it fails, it closes what it has made.
+// Reset of the context. If it fails, it closes what it has made. It fails also if the worker's ctx has ended meanwhile.
 func (w *Worker) prepare() (err error) {
 	if w.pooled.pool.remote != nil {
 		return w.pooled.askRemote(true)
@@ -192,7 +210,7 @@ func (w *Worker) prepareStream() (err error) {
 		_ = w.closeStream() // errors are expected: the old context is gone
 	}
 	p := w.pooled.pool
-	if w.context, err = p.rt.Context(w.device.Ordinal); err != nil {
+	if w.context, err = w.pooled.open(w.ctx); err != nil {
 		return err
 	}
 	w.device, w.generation = w.context.Device(), w.context.State().Generation()
@@ -203,9 +221,9 @@ func (w *Worker) prepareStream() (err error) {
 		w.states, err = p.setUp(w, false)
 	}
 	if err != nil {
-		err = errors.Join(err, w.closeStream())
+		return errors.Join(err, w.closeStream())
 	}
-	return err
+	return context.Cause(w.ctx)
 }
 
 // setUp makes the states of a device or of a stream. Those that it does not make are nil. If it fails, it closes what

@@ -192,7 +192,7 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 			r.overflow = overflow || r.waited > 0 // it was not let in for that
 			continue
 		} else if err != nil {
-			others := p.recordFailure(w.pooled, err, unprepared)
+			others := w.unprepared(err)
 			p.release(w)
 			r.tried, away = append(r.tried, w.pooled), append(away, w.pooled)
 			if last = join(last, err); others {

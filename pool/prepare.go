@@ -70,7 +70,7 @@ func (p *Pool) prepareOne(ctx context.Context, d *device) (*Worker, error) {
 	}
 	w.ctx = ctx
 	if err := w.prepare(); err != nil {
-		p.recordFailure(d, err, unprepared)
+		w.unprepared(err)
 		p.putBack(w)
 		return nil, err
 	}

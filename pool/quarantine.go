@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -76,6 +77,14 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 		p.beginQuarantine(d)
 	}
 	return lost == nil
+}
+
+// unprepared records that the preparation of a worker has failed, as recordFailure does. That the call's ctx has ended says nothing of the device.
+func (w *Worker) unprepared(err error) (others bool) {
+	if ended := w.ctx.Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, context.Cause(w.ctx))) {
+		return false
+	}
+	return w.pooled.pool.recordFailure(w.pooled, err, unprepared)
 }
 
 // sticky reports whether CUDA is lost for the process.

@@ -377,8 +377,9 @@ func (c *scatterCall) participate(index, items int) {
 		if err = w.prepare(); err == nil {
 			w.stream.SetTraceContext(w.ctx)
 			limit, err = c.itemLimit(d.info.Ordinal)
+		} else if w.unprepared(err); c.ctx.Err() != nil {
+			return // the call is over
 		} else {
-			c.pool.recordFailure(d, err, unprepared)
 			err = fmt.Errorf("preparing device %d: %w", d.info.Ordinal, err)
 		}
 	}

@@ -202,6 +202,7 @@ func (s *scheduler) leave(i int) {
 	defer s.mu.Unlock()
 	s.participants[i].state = idle
 	s.active--
+	s.checkContext()
 	if s.stop == nil && (len(s.failedPieces) > 0 || s.mostTimeLeft() != nil) {
 		s.wake(i)
 	}

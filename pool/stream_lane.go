@@ -83,7 +83,7 @@ func (l *lane[In, Out]) prepare(ready *sync.WaitGroup, usable *atomic.Int64) {
 	}
 	p := l.pool
 	if l.BufferBytes > 0 {
-		c, err := p.rt.Context(l.device.info.Ordinal)
+		c, err := l.device.open(l.ctx)
 		if err == nil {
 			l.host, err = runtime.LeaseHost[byte](c, l.BufferBytes)
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	goruntime "runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -553,6 +556,40 @@ func TestDevicesComeAndGo(t *testing.T) {
 }
 
 // Each note of a quarantine ends by itself, and keeps nobody from using the device.
+// A note whose function panics, or ends its goroutine, keeps nobody else from hearing that a device works, and Refresh goes on.
+func TestRevivedThatFails(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("of another") }, "goexit": goruntime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var told []error
+			rt, gpu := open(t, drivertest.Config{Devices: drivertest.Devices(3, drivertest.H100())}, runtime.WithErrorHook(func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, err)
+			}))
+			heard := make(chan int, 10)
+			rt.Quarantine(1, io.EOF, fail)
+			for ordinal := 1; ordinal < 3; ordinal++ {
+				rt.Quarantine(ordinal, io.EOF, func() { heard <- ordinal })
+				c := contextAt(t, rt, ordinal)
+				gpu.Vanish(ordinal)
+				require.Error(t, works(c))
+				gpu.Return(ordinal)
+			}
+			require.NoError(t, rt.Refresh())
+			require.Len(t, heard, 2)
+			assert.Equal(t, []int{1, 2}, []int{<-heard, <-heard})
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Condition(t, func() bool {
+				return slices.ContainsFunc(told, func(err error) bool {
+					return strings.Contains(err.Error(), "of another") || strings.Contains(err.Error(), "Goexit")
+				})
+			}, "%v", told)
+		})
+	}
+}
+
 func TestQuarantine(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	first, second := rt.Quarantine(1, io.EOF, nil), rt.Quarantine(1, io.ErrUnexpectedEOF, nil)

@@ -1,6 +1,10 @@
 package runtime
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/purecuda/purecuda/internal/contain"
+)
 
 // quarantine is the note of somebody who leaves a device out.
 type quarantine struct {
@@ -14,7 +18,7 @@ type quarantine struct {
 // devices that it has in quarantine.
 //
 // revived is called after each Revive or Refresh that has found or made the device to work, and may be nil. It must not
-// call Revive, Refresh, Reset or Close, which wait for it.
+// call Revive, Refresh, Reset or Close, which wait for it. It runs on a goroutine of its own, and its panic goes to the error hook.
 func (rt *Runtime) Quarantine(ordinal int, err error, revived func()) (end func()) {
 	if rt == nil || rt.life == nil || err == nil {
 		return func() {}
@@ -37,7 +41,7 @@ func (rt *Runtime) tellRevived(ordinal int) {
 	rt.mu.Unlock()
 	for _, q := range notes {
 		if q.ordinal == ordinal && q.revived != nil {
-			q.revived()
+			rt.report(contain.Hook(q.revived)) // one that panics keeps nobody else from hearing it
 		}
 	}
 }

@@ -216,7 +216,7 @@ func Block(kernel string, shape runtime.Shape, x, y, z uint32) (runtime.Shape, e
 	case shape.Block == runtime.Dim3{}:
 		shape.Block = want
 	case one(shape.Block) != want:
-		return shape, driver.Errorf(driver.ErrInvalidArgument, "%s: the block is %v; the kernel is compiled for %v", kernel, shape.Block, want)
+		return shape, driver.Errorf(driver.ErrInvalidArgument, "%s: the block is %v; the kernel is compiled for %v", kernel, one(shape.Block), want)
 	}
 	return shape, nil
 }

@@ -243,6 +243,17 @@ func TestGiveUp(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "it is tried again")
 }
 
+// Requests that kill their children do not hold up those that come after them.
+func TestDeathsOfGoodChildrenDoNotPause(t *testing.T) {
+	g := open(t, 1, isolate.WithRestarts(1000, time.Hour))
+	for deaths := range uint64(6) {
+		_, _, err := g.Do(within(t), "kill/v1", nil)
+		assert.ErrorIs(t, err, isolate.ErrChildDied)
+		require.Eventually(t, func() bool { return g.Stats().Devices[0].Deaths == deaths+1 }, time.Minute, 100*time.Microsecond)
+		assert.NotEqual(t, isolate.Pausing, g.Stats().Devices[0].State)
+	}
+}
+
 func TestQueueFull(t *testing.T) {
 	g := open(t, 1, isolate.WithStreams(2), isolate.WithQueue(3))
 	_, _, err := g.Do(within(t), "echo/v1", nil)

@@ -85,7 +85,7 @@ func WithStandby() Option {
 }
 
 // WithRestarts sets how often the child of a device may die within a time before the device is left out
-// for as long. The default is 3 in a minute. It is an option of Open only.
+// for as long. The default is 3 in a minute. The next child starts at once, or after a pause where the last two have never got ready. It is an option of Open only.
 func WithRestarts(times int, within time.Duration) Option {
 	return func(c *config) { c.restarts, c.within, c.ofOpen = times, within, "WithRestarts" }
 }

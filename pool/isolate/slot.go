@@ -16,6 +16,7 @@ type slot struct {
 	process *process // the last one that was Ready
 	standby *process // opens the device, has opened it, or is gone
 	deaths  []time.Time
+	unready int   // children in a row that have died before they were Ready
 	err     error // why the last child died
 	timer   *time.Timer
 	figures DeviceStats
@@ -55,7 +56,7 @@ func (s *slot) live() {
 	p, err := g.spawn(s)
 	g.mu.Lock()
 	if err == nil {
-		s.state, s.process = Ready, p
+		s.state, s.process, s.unready = Ready, p, 0
 		s.figures.Starts++
 		if g.ending {
 			p.stopped = true
@@ -71,6 +72,9 @@ func (s *slot) live() {
 		err = p.reason()
 		g.lives.Go(func() { <-p.gone })
 	}
+	if p == nil {
+		s.unready++
+	}
 	defer g.mu.Unlock()
 	if g.ending {
 		s.state = Ended
@@ -83,7 +87,8 @@ func (s *slot) live() {
 	s.die(err)
 }
 
-// firstPause is how long the second start after a death waits; it doubles from then on. The first does not wait.
+// firstPause is how long the next start waits where two children in a row were never Ready; it doubles from then on. A child that requests
+// have killed keeps nobody waiting: WithRestarts bounds those.
 const firstPause = 100 * time.Millisecond
 
 // die plans what comes after a death. The group's lock is held.
@@ -101,11 +106,11 @@ func (s *slot) die(err error) {
 	}
 	s.state = Pausing
 	var pause time.Duration
-	switch n := len(s.deaths); {
-	case n > s.group.config.restarts:
+	switch {
+	case len(s.deaths) > s.group.config.restarts:
 		s.state, pause = LeftOut, s.group.config.within
-	case n > 1:
-		pause = min(firstPause<<min(n-2, 6), s.group.config.within)
+	case s.unready > 1:
+		pause = min(firstPause<<min(s.unready-2, 6), s.group.config.within)
 	}
 	if pause == 0 {
 		s.start()

@@ -60,7 +60,9 @@ func TestLoad(t *testing.T) {
 	_, err = p.Compile(compile.Options{Arch: 70, Checks: compile.ChecksOff})
 	assert.ErrorContains(t, err, "sm_70 is older than sm_75")
 	_, err = p.Compile(compile.Options{Arch: 999, Checks: compile.ChecksOff})
-	assert.ErrorContains(t, err, "sm_999 is not known")
+	assert.ErrorContains(t, err, "sm_999 is not known: there are [75 80 86 87 88 89 90 ")
+	_, err = p.Compile(compile.Options{Arch: 84, Checks: compile.ChecksOff})
+	assert.ErrorContains(t, err, "sm_84 is not known")
 }
 
 // load loads a package that is written on the spot, in a module of its own.

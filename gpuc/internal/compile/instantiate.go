@@ -190,7 +190,7 @@ func (p *Program) instance(pkg *packages.Package, named *types.Named, pos token.
 	case err != nil:
 		return err
 	case len(p.Kernels) == in.First:
-		return problem("%s has no kernels: its methods have no //purecuda:kernel line, or it is a type of this package", p.written(named))
+		return problem("%s has no kernels: its methods have no //purecuda:kernel line, or it is a type of this package. What package kernels has compiled needs no line: see kernels.Load", p.written(named))
 	}
 	p.Instances = append(p.Instances, in)
 	return nil

@@ -3,6 +3,8 @@ package compile
 import (
 	"fmt"
 	"go/token"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,28 +67,24 @@ func (t Target) String() string {
 // Has reports whether code for one target runs on another.
 func (t Target) Has(other Target) bool { return t == other || t.Arch >= other.Arch && !other.Only }
 
-// version is the oldest version of PTX that knows the target, and all instructions that are written for it.
+// versions are the oldest versions of PTX that know an architecture, and all instructions that are written for it: "PTX ISA Notes" and "Target ISA
+// Notes" in the documents of PTX.
+var versions = map[int]string{75: "7.0", 80: "7.0", 86: "7.1", 87: "7.8", 88: "9.0", 89: "7.8", 90: "7.8", 100: "8.6", 101: "8.6", 103: "8.8", 110: "9.0", 120: "8.8", 121: "8.8"}
+
+// version is the version of PTX for the target.
 func (t Target) version() (string, error) {
-	switch a := t.Arch; {
-	case a < 75:
-		return "", fmt.Errorf("sm_%d is older than sm_75, the oldest target", a)
-	case a <= 80:
-		return "7.0", nil
-	case a <= 86:
-		return "7.1", nil
-	case a == 90 && t.Only:
+	known, ok := versions[t.Arch]
+	switch {
+	case t.Arch < 75:
+		return "", fmt.Errorf("sm_%d is older than sm_75, the oldest target", t.Arch)
+	case !ok:
+		return "", fmt.Errorf("sm_%d is not known: there are %v", t.Arch, slices.Sorted(maps.Keys(versions)))
+	case t.Arch == 90 && t.Only:
 		return "8.0", nil
 	case t.Only:
 		return "", fmt.Errorf("%v is not known: the targets with all that they have are sm_90a", t)
-	case a <= 90:
-		return "7.8", nil
-	case a <= 101:
-		return "8.6", nil
-	case a <= 121:
-		return "8.8", nil
-	default:
-		return "", fmt.Errorf("sm_%d is not known", a)
 	}
+	return known, nil
 }
 
 // Error is about source that cannot become a kernel.

@@ -164,6 +164,10 @@ func TestFaults(t *testing.T) {
 			"{ .param .u32 b; st.param.u32 [b], 1; call f, (b); } ret;", HardwareStackError, []string{"stack"}},
 		{"write to a parameter", "", "mov.b64 %rd1, out; st.u32 [%rd1], 1; ret;", IllegalAddress, []string{"param"}},
 		{"barrier number", "", "mov.u32 %r1, 77; bar.sync %r1; ret;", IllegalInstruction, []string{"beyond 15"}},
+		{"half a warp", "", "setp.ge.u32 %p1, %gid, 16; @%p1 ret; mov.u32 %r1, 0; mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%r2,%r3,%r4,%r5}, {%r1,%r1}, {%r1}, {%r1,%r1,%r1,%r1}; ret;",
+			IllegalInstruction, []string{"mma without all lanes"}},
+		{"two warps of four", "", "mov.u64 %rd1, 0; setp.ne.u32 %p1, %gid, 999; wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd1, %p1; ret;",
+			IllegalInstruction, []string{"wgmma without all four warps", "64 threads"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &gmem{}

@@ -122,6 +122,10 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	na, nb := len(a), len(b)
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)),
 		take: func(w *warp, in *inst, mask, _ uint32) {
+			if mask != full {
+				w.fail(IllegalInstruction, in, firstLane(mask), "mma without all lanes of a warp")
+				return
+			}
 			// The slots are those after register allocation.
 			info.run(w, in.vd, in.vs[:na], in.vs[na:na+nb], in.vs[na+nb:], mask)
 		}}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,10 @@ func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 	if mask != full {
 		w.fail(IllegalInstruction, in, firstLane(mask), "wgmma without all lanes of a warp")
+		return
+	}
+	if len(w.b.warps) < w.id&^3+4 {
+		w.fail(IllegalInstruction, in, 0, fmt.Sprintf("wgmma without all four warps of a group: the block has %d threads", w.b.threads))
 		return
 	}
 	rest := in.vs[p.n/2:]
