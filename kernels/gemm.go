@@ -188,14 +188,14 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 // behind its last row too. C overlaps neither A nor B.
 // A shape makes it a batch, which runs in one launch.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
+	if k.k == nil {
+		return invalidArgument("Gemm: the kernels are nil: load them")
+	}
 	g, empty, err := gemmChecked(a, b, c, shape)
 	if err != nil {
 		return err
 	} else if empty {
 		return nothing(s)
-	}
-	if k.k == nil {
-		return invalidArgument("Gemm: the kernels are nil: load them")
 	}
 	last := len(k.more) - 1
 	space, err := newGemmScratch(s, g, k.hopper(), a, c)

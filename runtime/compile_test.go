@@ -421,6 +421,7 @@ func TestPreload(t *testing.T) {
 	images := func(_ context.Context, c *runtime.Context) (*runtime.Module, error) {
 		return c.CachedModule(runtime.Image{Code: kernelsPTX})
 	}
+	require.ErrorIs(t, rt.Preload(bg, program, nil), driver.ErrInvalidArgument)
 	require.NoError(t, rt.Preload(bg, program, images))
 	assert.Len(t, lib.Compiles(), 1)
 	assert.Equal(t, 8, gpu.Calls("cuModuleLoadDataEx"))

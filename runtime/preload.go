@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -29,6 +30,9 @@ func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *C
 	}
 	if ctx == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Preload takes a context that is not nil")
+	}
+	if i := slices.IndexFunc(load, func(f func(context.Context, *Context) (*Module, error)) bool { return f == nil }); i >= 0 {
+		return driver.Errorf(driver.ErrInvalidArgument, "Preload: function %d is nil", i)
 	}
 	if err := rt.Err(); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (t Target) String() string {
 // Has reports whether code for one target runs on another.
 func (t Target) Has(other Target) bool { return t == other || t.Arch >= other.Arch && !other.Only }
 
-// versions are the oldest versions of PTX that know an architecture, and all instructions that are written for it: "PTX ISA Notes" and "Target ISA
+// versions are the oldest versions of PTX that know an architecture and what is written for it: "PTX ISA Notes" and "Target ISA
 // Notes" in the documents of PTX.
 var versions = map[int]string{75: "7.0", 80: "7.0", 86: "7.1", 87: "7.8", 88: "9.0", 89: "7.8", 90: "7.8", 100: "8.6", 101: "8.6", 103: "8.8", 110: "9.0", 120: "8.8", 121: "8.8"}
 
