@@ -12,7 +12,7 @@ var Promises = []Promise{
 	{"required-faulty", "With `PURECUDA_POLICY=required`, a broken driver is an error at this door, and no work goes to the CPU."},
 	{"required-lost", "With `PURECUDA_POLICY=required`, a loss is an error at this door, and no work goes to the CPU."},
 	{"says-so", "Whoever looks can see that the CPU did the work, and why: the answer has the reason, or the program prints it."},
-	{"ctx", "A ctx that has ended is an error at once, and one that ends later ends the wait. The error is its cause."},
+	{"ctx", "A ctx that has ended is an error at once, and one that ends later ends the wait. The error is its cause. It ends no kernel, no function of yours on the CPU and no call of the driver that has begun."},
 	{"bound", "What runs at the same time has a bound, and so has what waits. One more is an error, or waits for its ctx."},
 	{"own-error", "An error, or a check that fails in a kernel, reaches the call that made it, and no other one."},
 	{"panic", "A panic of your function is an error of its call. The next call works."},

@@ -23,7 +23,7 @@ var NoDoors = map[string][]string{
 		"pool.Pool.Prepare", "pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},
 	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.PerDevice", "pool.PerStream", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "pool/isolate.Group.Drop", "cluster.Open", "cluster.Cluster.Put", "cluster.Cluster.Queue", "runtime.Keep",
 		"runtime.Runtime.TraceParent", "runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
-	"Plain Go, for one core:": {"kernels.AttentionCPU", "kernels.DecodeCPU", "kernels.LayerNormCPU", "kernels.RMSNormCPU", "kernels.SoftmaxCPU", "kernels.GemmCPU", "kernels.GemmToCPU", "kernels.GemmWithCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.HistogramCPU", "kernels.PartitionCPU", "kernels.ReduceByKeyCPU", "kernels.RunLengthsCPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
+	"Plain Go:": {"kernels.AttentionCPU", "kernels.DecodeCPU", "kernels.LayerNormCPU", "kernels.RMSNormCPU", "kernels.SoftmaxCPU", "kernels.GemmCPU", "kernels.GemmToCPU", "kernels.GemmWithCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.HistogramCPU", "kernels.PartitionCPU", "kernels.ReduceByKeyCPU", "kernels.RunLengthsCPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
 		"kernels.ScanCPU", "kernels.SegmentedReduceCPU", "kernels.SegmentedSortCPU", "kernels.SumPartialsCPU", "kernels.TopKCPU", "kernels.VectorAddCPU"},
 	"What a kernel calls:":       {"gpu.GroupReduce"},
 	"Programs that need no GPU:": {"cmd/purecuda-static", "examples/cluster", "examples/deploy", "examples/testing"},
