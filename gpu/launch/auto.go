@@ -32,7 +32,8 @@ func (p Place) String() string {
 
 // Auto runs a kernel on the best device of rt that can run it, or on the CPU where CUDA is absent or the policy is off. Place says which,
 // and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. So it is where CUDA is
-// absent and the policy is required. rt nil is the shared runtime. The end of ctx stops neither a kernel that runs, nor the function on the CPU, nor the driver while it opens a device.
+// absent and the policy is required. rt nil is the shared runtime. The end of ctx stops neither a kernel that runs, nor the
+// function on the CPU, nor the driver while it opens a device.
 //
 // The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends, or its Trim.
 //
