@@ -11,10 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
 )
 
 var errClientGone = errors.New("the client has gone")
+
+// slowToOpen is a machine whose driver takes a minute to open its device.
+func slowToOpen() drivertest.Config {
+	config := machine(1)
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuDevicePrimaryCtxRetain" {
+			time.Sleep(time.Minute)
+		}
+		return driver.Success
+	}
+	return config
+}
 
 // A driver that opens a device for long holds nobody whose ctx has ended, and no function is called then, at any door.
 func TestContextEndsWhileADeviceIsOpened(t *testing.T) {
@@ -22,14 +35,7 @@ func TestContextEndsWhileADeviceIsOpened(t *testing.T) {
 		for _, other := range []bool{false, true} { // opens it
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					config := machine(1)
-					config.OnCall = func(op string) driver.Result {
-						if op == "cuDevicePrimaryCtxRetain" {
-							time.Sleep(time.Minute)
-						}
-						return driver.Success
-					}
-					p, _ := open(t, config)
+					p, _ := open(t, slowToOpen())
 					if other {
 						go func() {
 							_, err := p.Do(context.Background(), func(*pool.Worker) error { return nil })
@@ -56,14 +62,7 @@ func TestContextEndsWhileADeviceIsOpened(t *testing.T) {
 // Close waits for a device that is being opened for a request that has gone.
 func TestCloseWaitsForOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := machine(1)
-		config.OnCall = func(op string) driver.Result {
-			if op == "cuDevicePrimaryCtxRetain" {
-				time.Sleep(time.Minute)
-			}
-			return driver.Success
-		}
-		p, _ := open(t, config)
+		p, _ := open(t, slowToOpen())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()

@@ -374,13 +374,15 @@ func (c *scatterCall) participate(index, items int) {
 	limit := 0
 	if err == nil {
 		w.ctx = c.ctx
-		if err = w.prepare(); err == nil {
+		if err = w.prepare(); err != nil {
+			w.unprepared(err)
+			if c.ctx.Err() != nil {
+				return // the call is over
+			}
+			err = fmt.Errorf("preparing device %d: %w", d.info.Ordinal, err)
+		} else {
 			w.stream.SetTraceContext(w.ctx)
 			limit, err = c.itemLimit(d.info.Ordinal)
-		} else if w.unprepared(err); c.ctx.Err() != nil {
-			return // the call is over
-		} else {
-			err = fmt.Errorf("preparing device %d: %w", d.info.Ordinal, err)
 		}
 	}
 	if err != nil {

@@ -555,7 +555,6 @@ func TestDevicesComeAndGo(t *testing.T) {
 	}
 }
 
-// Each note of a quarantine ends by itself, and keeps nobody from using the device.
 // A note whose function panics, or ends its goroutine, keeps nobody else from hearing that a device works, and Refresh goes on.
 func TestRevivedThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("of another") }, "goexit": goruntime.Goexit} {
@@ -590,6 +589,7 @@ func TestRevivedThatFails(t *testing.T) {
 	}
 }
 
+// Each note of a quarantine ends by itself, and keeps nobody from using the device.
 func TestQuarantine(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	first, second := rt.Quarantine(1, io.EOF, nil), rt.Quarantine(1, io.ErrUnexpectedEOF, nil)
